@@ -93,7 +93,7 @@ def choose_layers(side: Side, variant: Variant, terms: LayerTerms) -> ChosenLaye
     """The chosen execution of the distinct layers `terms` of a variant, which is given whole."""
     rates = inverse_rates(terms.executions, side.accelerator)
     times = layer_times(terms, rates, side.resource_overlap)
-    preference = execution_preference(terms, side.accelerator, side.dtype.compute, side.accelerator.base)
+    preference = execution_preference(terms, side.accelerator, side.accelerator.base)
     with jax.enable_x64(True):
         choice = np.asarray(choose(list(times.by_execution[0].T), list(preference.T)), int)
         by_resource = np.stack([_pick(resource, choice) for resource in times.by_resource[:, 0]])

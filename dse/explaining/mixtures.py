@@ -166,7 +166,7 @@ class MixtureEvaluator:
         design = _design(side, {})
         check_process(design)
         rates = _inverse_rates(layers.terms, side, values, mixtures)
-        work = _network_work(layers.terms, layer_energy(layers.terms, design, side.dtype.compute))
+        work = _network_work(layers.terms, layer_energy(layers.terms, design))
         dynamic = layers.expand(_evaluate(_energy_of_layers, work, rates, side))
         replaced = {path: array for path, array in values.items() if COST_PATH.fullmatch(path)}
         static = np.broadcast_to(np.asarray(static_power(_design(side, replaced)), float), (mixtures,))

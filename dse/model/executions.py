@@ -56,6 +56,11 @@ class Execution:
         return self.run.format
 
     @property
+    def dtype(self) -> str:
+        """The dtype that it computes in, whose peak is its rate."""
+        return self.stored_rate[0].rpartition(".")[2]
+
+    @property
     def is_sparse(self) -> bool:
         return not isinstance(self.pattern, Dense)
 

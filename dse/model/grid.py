@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from dse.base.array_types import AnyArray
 from dse.model import jax_devices
@@ -51,6 +51,25 @@ def energy_on_grid(
 ) -> Float[AnyArray, "row column"]:
     """Energy [J] of the work on each design."""
     return network_energy(network, _outer(rows, columns), combination)
+
+
+@_compiled
+def varied_energy_on_grid(
+    network: NetworkWork,
+    energies: Float[AnyArray, "execution action entry"],
+    column_entries: Int[AnyArray, "column"],
+    rows: RowRates,
+    columns: ColumnRates,
+    row_entries: Int[AnyArray, "row"],
+    *,
+    combination: Combination,
+) -> Float[AnyArray, "row column"]:
+    """Energy [J] of the work on each design, where designs differ in the energy of an action.
+
+    `network.energy` has the numbers of actions. The energies of a design are the entry of `energies` that its row and column add up to.
+    """
+    action_energies = jnp.asarray(energies)[..., row_entries[:, None] + column_entries]
+    return network_energy(network, _outer(rows, columns), combination, action_energies)
 
 
 @_compiled
@@ -151,6 +170,18 @@ class Grid:
             indices = _axis_indices(np.arange(start, start + self.rows_at_once), shape)
             rates = _multiply(self.constant[:, :, None] * ones, self.factors[: self.first_column], indices)
             yield slice(start, min(start + self.rows_at_once, total)), rates.astype(self.precision)
+
+    def entries(self, strides: Sequence[int]) -> tuple[list[Int[np.ndarray, "row"]], Int[np.ndarray, "column"]]:
+        """The part of the rows of each call, and of the columns, of the index into a table; `strides`: of the index on each axis."""
+
+        def sum_of(designs: np.ndarray, axes: slice) -> np.ndarray:
+            indices = zip(_axis_indices(designs, self.shape[axes]), strides[axes], strict=True)
+            return np.sum([index * stride for index, stride in indices], axis=0, dtype=int) + np.zeros(len(designs), int)
+
+        of_rows, of_columns = slice(self.first_column), slice(self.first_column, None)
+        starts = range(0, math.prod(self.shape[of_rows]), self.rows_at_once)
+        rows = [sum_of(np.arange(start, start + self.rows_at_once), of_rows) for start in starts]
+        return rows, sum_of(np.arange(self.columns_at_once), of_columns)
 
     def evaluate(
         self, function: Callable[..., Array], parts: tuple[int, ...] = (), inputs: Sequence[object] | None = None

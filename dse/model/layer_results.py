@@ -163,7 +163,7 @@ def _read_inputs(
 def _latency_samples(terms: LayerTerms, accelerator: Accelerator, arguments: _Arguments) -> LatencySamples:
     times = layer_times(terms, inverse_rates(terms.executions, accelerator), arguments.options.resource_overlap)
     if arguments.power_limited:
-        times = limit_power(times, terms, Design(accelerator), arguments.dtype.compute)
+        times = limit_power(times, terms, Design(accelerator))
     return add_waits(fastest_times(times) * terms.count, terms.host)
 
 
@@ -190,10 +190,10 @@ def layer_results(
 
     def times_of(terms: LayerTerms) -> LayerTimes:
         times = layer_times(terms, rates, options.resource_overlap)
-        return limit_power(times, terms, design, dtype.compute) if power_limited else times
+        return limit_power(times, terms, design) if power_limited else times
 
     times = times_of(terms)
-    preference = execution_preference(terms, accelerator, dtype.compute)
+    preference = execution_preference(terms, accelerator)
     with jax.enable_x64(True):
         choice = np.asarray(choose(list(times.by_execution[0].T), list(preference.T)), int)
     columns = _columns(terms, variant, batch, choice, rates, times) | _interval(terms, choice, times)
@@ -204,7 +204,7 @@ def layer_results(
     latency = _pick(times.by_execution[0], choice) * terms.count
     columns["latency"] = latency if terms.host is None else add_waits(latency[None], terms.host.best)[0]
     columns["bound"] = np.where(columns["latency"] > 2 * latency, HOST_RESOURCE, columns["bound"])
-    columns |= energy_columns(terms, design, dtype.compute, choice, columns["latency"])
+    columns |= energy_columns(terms, design, choice, columns["latency"])
     columns["rivals"] = np.array([_alternatives(terms, variant, n, c, times) for n, c in enumerate(choice)], object)
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
     coords = {"layer": np.array(terms.layers.name, object)}

@@ -88,7 +88,7 @@ def speedup_over_baseline(latency: LatencySamples, baseline: LatencySamples) -> 
     return {name: xr.DataArray(values, dims="layer", attrs=SPEEDUP_ATTRS[name]) for name, values in columns.items()}
 
 
-def limit_power(times: LayerTimes, terms: LayerTerms, design: Design, dtype: str) -> LayerTimes:
+def limit_power(times: LayerTimes, terms: LayerTerms, design: Design) -> LayerTimes:
     """Times of at least the dynamic energy over the power that remains for it.
 
     Raises InputError for a design without a known process, or with an idle power that leaves nothing.
@@ -98,16 +98,16 @@ def limit_power(times: LayerTimes, terms: LayerTerms, design: Design, dtype: str
     if limit <= static:
         what = f"'{design.accelerator.name}' takes {static:.3g} W idle, but has {limit:.3g} W"
         raise InputError(what, "raise 'cost.power', or evaluate without a power limit")
-    shortest = power_limited_time(0.0, layer_energy(terms, design, dtype), limit, static)
+    shortest = power_limited_time(0.0, layer_energy(terms, design), limit, static)
     limited = np.where(terms.legal, shortest > times.by_execution[0] * (1 + POWER_TOLERANCE), False)
     return times._replace(by_execution=np.maximum(times.by_execution, shortest), power_limited=limited)
 
 
-def energy_columns(terms: LayerTerms, design: Design, dtype: str, choice: np.ndarray, latency: np.ndarray) -> dict[str, np.ndarray]:
+def energy_columns(terms: LayerTerms, design: Design, choice: np.ndarray, latency: np.ndarray) -> dict[str, np.ndarray]:
     """Energy [J] and power-limited latency [s] of each layer under its chosen execution; nothing for a design without a known process."""
     if not has_known_process(design):
         return {}
-    chosen = np.take_along_axis(layer_energy(terms, design, dtype), choice[:, None], axis=1)[:, 0]
+    chosen = np.take_along_axis(layer_energy(terms, design), choice[:, None], axis=1)[:, 0]
     dynamic, static = chosen * terms.count, static_power(design)
     return {
         "energy": dynamic + static * latency,

@@ -54,14 +54,14 @@ class Combination(NamedTuple):
 class NetworkWork(NamedTuple):
     """Work of all layers, each with all of its repeats; `legal` masks the executions that a layer may take (None: all of them).
 
-    `overhead` [s] is added to the time of an execution, `energy` [J] is what it takes, and of executions that take equally long the one of
-    the lowest `preference` runs (default: the first).
+    `overhead` [s] is added to the time of an execution, and of executions that take equally long the one of the lowest `preference` runs
+    (default: the first). `energy` [J] is what an execution takes or, with a further axis, the number of each action (operations, bytes).
     """
 
     work: Float[AnyArray, "layer execution term"]
     legal: Bool[AnyArray, "layer execution"] | None
     overhead: Float[AnyArray, "layer execution"] | None = None
-    energy: Float[AnyArray, "layer execution"] | None = None
+    energy: Float[AnyArray, "layer execution *action"] | None = None
     preference: Int[AnyArray, "layer execution"] | None = None
 
     @property
@@ -131,6 +131,11 @@ def energy_of_fastest(times: Stacked, energies: Stacked) -> AnyArray:
     return reduce(_smaller, [jnp.where(is_tied(time, least), energy, jnp.inf) for time, energy in zip(times, energies, strict=True)])
 
 
+def sum_actions(actions: StackedTwice, energies: StackedTwice) -> list[AnyArray]:
+    """Energy [J] of a layer under each execution: numbers of actions times the energy of each; both are indexed by execution, action."""
+    return [reduce(add, [count * energy for count, energy in zip(*each, strict=True)]) for each in zip(actions, energies, strict=True)]
+
+
 def network_latency(network: NetworkWork, inverse_rates: Float[Array, "execution term *design"], combination: Combination) -> Time:
     """Latency [s] of the network on each design."""
 
@@ -140,13 +145,21 @@ def network_latency(network: NetworkWork, inverse_rates: Float[Array, "execution
     return _sum_over_layers(layer_latency, network, _layers_per_step(network, combination))
 
 
-def network_energy(network: NetworkWork, inverse_rates: Float[Array, "execution term *design"], combination: Combination) -> AnyArray:
-    """Energy [J] of the network's work on each design: that of the fastest execution of each layer, of equally fast ones the least."""
+def network_energy(
+    network: NetworkWork,
+    inverse_rates: Float[Array, "execution term *design"],
+    combination: Combination,
+    action_energies: Float[Array, "execution action *design"] | None = None,
+) -> AnyArray:
+    """Energy [J] of the network's work on each design: that of the fastest execution of each layer, of equally fast ones the least.
+
+    `action_energies` [J/FLOP, J/B], where these differ between designs: `network.energy` then has the numbers of actions.
+    """
 
     def layer_energy(layer: NetworkWork) -> AnyArray:
         times = execution_times(layer.work, layer.legal, layer.overhead, inverse_rates, combination)
         assert layer.energy is not None
-        return energy_of_fastest(times, list(layer.energy))
+        return energy_of_fastest(times, list(layer.energy) if action_energies is None else sum_actions(layer.energy, action_energies))
 
     return _sum_over_layers(layer_energy, network, _layers_per_step(network, combination))
 

@@ -17,14 +17,14 @@ from jax.tree import map as tree_map
 from jaxtyping import Bool, Float, Int
 
 from dse.base.array_types import AnyArray
-from dse.model.roofline import XLA_OPTIONS, Combination, energy_of_fastest, execution_times, fastest
+from dse.model.roofline import XLA_OPTIONS, Combination, energy_of_fastest, execution_times, fastest, sum_actions
 
 
 class LayerTables(NamedTuple):
     """Layers of all variants, in steps of several layers of one variant: their work [FLOP or B], each with all of its repeats.
 
-    Tables have an axis `entry`, of length 1 where nothing depends on a tabulated axis. `overhead` is in seconds, `energy` in joules.
-    `is_layer` is 1, or 0 for what only fills up a step.
+    Tables have an axis `entry`, of length 1 where nothing depends on a tabulated axis. `overhead` is in seconds. `actions` are those that
+    take energy: operations, then bytes at each memory. `is_layer` is 1, or 0 for what only fills up a step.
     """
 
     flops: Float[AnyArray, "step layer execution term entry"]
@@ -32,7 +32,7 @@ class LayerTables(NamedTuple):
     legal: Bool[AnyArray, "step layer execution"]
     is_layer: Float[AnyArray, "step layer"]
     overhead: Float[AnyArray, "step layer execution"] | None = None
-    energy: Float[AnyArray, "step layer execution memory entry"] | None = None
+    actions: Float[AnyArray, "step layer execution action entry"] | None = None
 
     def one_layer_a_step(self) -> "LayerTables":
         """The same layers with one layer per step of the scan: faster to compile, slower to run."""
@@ -61,7 +61,7 @@ class Batch(NamedTuple):
 
     `entries`: the first row is the entry of the FLOP tables, then follows the entry of each memory's traffic. `overhead_factor` multiplies
     the overhead of every layer, `slowdown` the time of the unit in each execution. `host_time` is the least latency [s], where the host
-    counts.
+    counts. `action_energies`: [J/FLOP], then [J/B] of each memory, where energy is evaluated.
     """
 
     values: Float[AnyArray, "axis design"]
@@ -69,6 +69,7 @@ class Batch(NamedTuple):
     overhead_factor: Float[AnyArray, "design"]
     slowdown: Float[AnyArray, "execution"]
     host_time: Float[AnyArray, "variant design"] | None = None
+    action_energies: Float[AnyArray, "execution action design"] | None = None
 
 
 def evaluate_batch(
@@ -80,7 +81,7 @@ def evaluate_batch(
     def step(_: None, layers: LayerTables) -> tuple[None, tuple[AnyArray, AnyArray | float | None]]:
         per_layer = [_evaluate_layer(layer, batch, inverse_rates, combination) for layer in _split(layers)]
         latency, energy = (reduce(add, parts) for parts in zip(*per_layer, strict=True))
-        return None, (latency, None if layers.energy is None else energy)
+        return None, (latency, None if layers.actions is None else energy)
 
     latency, energy = lax.scan(step, None, arrays.layers)[1]
     of_variants = arrays.variants @ latency
@@ -111,8 +112,11 @@ def _evaluate_layer(layer: LayerTables, batch: Batch, inverse_rates: Array, comb
     overhead = None if layer.overhead is None else [seconds * batch.overhead_factor for seconds in layer.overhead]
     times = execution_times(work, layer.legal, overhead, inverse_rates, combination)
     energy: AnyArray | float = 0.0
-    if layer.energy is not None:
-        energy = energy_of_fastest(times, [reduce(add, _look_up(by_memory, batch.entries[1:])) for by_memory in layer.energy])
+    if layer.actions is not None:
+        assert batch.action_energies is not None
+        entries = [batch.entries[1], *batch.entries[1:]]  # operations depend on no capacity
+        counts = [_look_up(actions, entries) for actions in layer.actions]
+        energy = energy_of_fastest(times, sum_actions(counts, batch.action_energies))
     return layer.is_layer * fastest(times), energy
 
 

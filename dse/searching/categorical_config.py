@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from dse.base.array_types import AnyArray
 from dse.base.dtype import OperandDtypes
 from dse.model.cost.design import Design
-from dse.model.cost.energy import energy_by_memory
+from dse.model.cost.energy import action_energies, count_actions
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.executions import Execution
 from dse.model.host_time import HOST_LAUNCH, HOST_PATHS, HOST_RUN
@@ -85,23 +85,28 @@ class CategoricalConfig:
         launches = np.array([0.0 if host is None else host.time[0] - host.run[0] for host in hosts])
         return run[:, None] * values.get(HOST_RUN, np.ones(1)) + launches[:, None] * values.get(HOST_LAUNCH, np.ones(1))
 
+    def action_energies(self, design: Design) -> Float[AnyArray, "execution action *design"] | None:
+        """Energy of an operation [J/FLOP] and of a byte at each memory [J/B] on designs; None where energy is not evaluated."""
+        return None if self.arrays.layers.actions is None else action_energies(self.executions, design)
+
     def interpolate(self, logarithms: Mapping[str, Array]) -> BatchArrays:
         """The arrays at one design, smooth in the logarithms of the tabulated values, for JAX to differentiate."""
 
         def at(table: AnyArray, path: str | None) -> AnyArray:
             return table[..., 0] if path is None else _interpolate(table, self.grids[path], logarithms[path])
 
-        def by_memory(tables: AnyArray) -> Array:
-            memories = [at(tables[..., memory, :], path) for memory, path in enumerate(self.capacity_paths)]
-            return jnp.stack(memories, axis=-1)[..., None]
+        def by_path(tables: AnyArray, paths: Sequence[str | None]) -> Array:
+            columns = [at(tables[..., column, :], path) for column, path in enumerate(paths)]
+            return jnp.stack(columns, axis=-1)[..., None]
 
         arrays = self.arrays.one_layer_a_step()
         layers = arrays.layers
         flops = layers.flops.reshape(*layers.flops.shape[:-1], *self._slowdown_sizes)
         for path in reversed(self.slowdown_paths or (None,)):
             flops = at(flops, path)
-        energy = None if layers.energy is None else by_memory(layers.energy)
-        return arrays._replace(layers=layers._replace(flops=flops[..., None], traffic=by_memory(layers.traffic), energy=energy))
+        actions = None if layers.actions is None else by_path(layers.actions, [self.capacity_paths[0], *self.capacity_paths])
+        traffic = by_path(layers.traffic, self.capacity_paths)
+        return arrays._replace(layers=layers._replace(flops=flops[..., None], traffic=traffic, actions=actions))
 
     @property
     def _slowdown_sizes(self) -> list[int]:
@@ -137,9 +142,8 @@ def build_config(
     flop_terms = [term for term in range(TRAFFIC) if term == STORED_FLOPS or constant[:, term].any()]
     overlap = problem.options.resource_overlap
     step = layers_per_step(MOST_LAYERS_PER_STEP, len(executions), overlap)
-    design = Design(accelerator, base=space.accelerator.base) if with_energy else None
-    tables = _TableBuilder(executions, flop_terms, step, len(by_capacity), design)
-    layers = [tables.build(each, run.dtype.compute) for each, run in zip(tabulated, runs, strict=True)]
+    tables = _TableBuilder(executions, flop_terms, step, len(by_capacity), with_energy)
+    layers = [tables.build(each) for each in tabulated]
     stacked = tree_map(lambda *parts: np.concatenate(parts), *layers)
     steps = np.repeat(np.arange(len(layers)), [len(each.is_layer) for each in layers])
     terms = [*flop_terms, *range(TRAFFIC, constant.shape[1])]
@@ -196,26 +200,23 @@ def _tabulated_terms(
 class _TableBuilder:
     """Builds the tables of one variant from its terms at each tabulated value.
 
-    The first `capacities` terms vary the capacities; the first one and all others vary what the slowdown depends on. `design` is None if
-    energies are not needed.
+    The first `capacities` terms vary the capacities; the first one and all others vary what the slowdown depends on.
     """
 
     executions: Sequence[Execution]
     flop_terms: Sequence[int]
     layers_per_step: int
     capacities: int
-    design: Design | None
+    with_energy: bool
 
-    def build(self, tabulated: Sequence[LayerTerms], dtype: str) -> LayerTables:
-        """The merged layers of a variant in a dtype, in whole steps."""
+    def build(self, tabulated: Sequence[LayerTerms]) -> LayerTables:
+        """The merged layers of a variant, in whole steps."""
         terms, by_capacity = tabulated[0], tabulated[: self.capacities]
         count = terms.count[:, None, None]
         work = np.stack([each.slowed_work[0] * count for each in tabulated])
         overhead = None if terms.overhead is None else terms.overhead[:1] * terms.count[:, None]
-        energy = None
-        if self.design is not None:
-            energy = np.stack([energy_by_memory(each, self.design, dtype) * count for each in by_capacity], axis=-1)
-        merge = merge_proportional(work, terms.legal, overhead, [] if energy is None else [energy])
+        actions = np.stack([count_actions(each) * count for each in by_capacity], axis=-1) if self.with_energy else None
+        merge = merge_proportional(work, terms.legal, overhead, [] if actions is None else [actions])
         legal = terms.legal[merge.first]
         merged = [merge.total(each) for each in work]
         flops = np.stack([each[:, :, self.flop_terms] for each in (merged[0], *merged[self.capacities :])], axis=-1)
@@ -238,5 +239,5 @@ class _TableBuilder:
             place(legal, False, True),
             is_layer.reshape(-1, self.layers_per_step),
             None if overhead is None else place(merge.total(overhead[0]), 0.0, 0.0),
-            None if energy is None else place(merge.total(energy), 0.0, 0.0),
+            None if actions is None else place(merge.total(actions), 0.0, 0.0),
         )

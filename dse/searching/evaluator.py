@@ -184,15 +184,16 @@ class Evaluator:
             values = self.space.all_values(dict(zip(self.numeric_paths, columns, strict=True)), config.accelerator, jnp)
             linked = {path: jnp.log(column[0]) for path, column in values.items()}
             arrays = config.interpolate(linked | dict(zip(self.numeric_paths, logarithms, strict=True)))
+            design = Design(config.accelerator, values, self.space.accelerator.base)
             batch = Batch(
                 jnp.stack([*values.values(), jnp.ones(1)])[:-1],
                 entries,
                 values.get(LAUNCH_LATENCY, jnp.ones(1)),
                 np.ones(len(config.executions)),
                 config.host_times(values),
+                config.action_energies(design),
             )
             latency, dynamic_energy = differentiable_evaluate_batch(batch, arrays, combination=config.combination)
-            design = Design(config.accelerator, values, self.space.accelerator.base)
             energy = _add_leakage(dynamic_energy, latency, design)
             if self.variant_rule.deciding_number:
                 choice = self.variant_rule.choose_by_one_number(latency, energy, self.network_slices, jnp)
@@ -229,7 +230,7 @@ class Evaluator:
         costs = self._costs(config, design)
         if self.efficiency_samples:
             return self._evaluate_robustly(self.efficiency_samples, config, values, len(designs), costs, masks)
-        latency, dynamic_energy = _latency_and_energy(config, values, len(designs))
+        latency, dynamic_energy = self.evaluate_variants(config, values, len(designs))
         energy = _add_leakage(dynamic_energy, latency, design)
         occupancy = self._occupancy(config, design, len(designs))
         results = []
@@ -238,6 +239,31 @@ class Evaluator:
             each = self._results_of_networks(config, latency, energy, occupancy, choice)
             results.append(BatchResults(self.over_networks.combine_results(each) | costs, each, choice))
         return results
+
+    def evaluate_variants(
+        self,
+        config: CategoricalConfig,
+        values: Mapping[str, Float[np.ndarray, "design"]],
+        count: int,
+        slowdown: Float[np.ndarray, "execution"] | None = None,
+    ) -> tuple[Float[np.ndarray, "variant design"], Float[np.ndarray, "variant design"] | None]:
+        """Latency [s] and, if the search needs it, energy of the work [J] of `count` designs with the given values.
+
+        The batch is padded to a power of four, so that few sizes are compiled.
+        """
+        padded = MIN_BATCH
+        while padded < count:
+            padded *= 4
+        padded_values = {path: np.resize(column, padded) for path, column in values.items()}
+        columns = np.stack([*padded_values.values(), np.ones(padded)])[:-1]  # also where there are no values
+        overhead_factor = padded_values.get(LAUNCH_LATENCY, np.ones(padded))
+        slowdown = np.ones(len(config.executions)) if slowdown is None else slowdown
+        host_time = config.host_times(padded_values)
+        energies = config.action_energies(Design(config.accelerator, padded_values, self.space.accelerator.base))
+        batch = Batch(columns, config.table_entries(padded_values, padded), overhead_factor, slowdown, host_time, energies)
+        with jax.enable_x64(True):
+            latency, energy = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
+            return np.asarray(latency)[:, :count], None if energy is None else np.asarray(energy)[:, :count]
 
     def _evaluate_robustly(
         self,
@@ -252,7 +278,7 @@ class Evaluator:
         latencies, energies, design = [], [], Design(config.accelerator, values, self.space.accelerator.base)
         for number in range(samples.options.samples):
             slowdown, sampled_values = samples.sample(number, config.executions, values)
-            latency, dynamic_energy = _latency_and_energy(config, values | sampled_values, count, slowdown)
+            latency, dynamic_energy = self.evaluate_variants(config, values | sampled_values, count, slowdown)
             latencies.append(latency)
             energies.append(_add_leakage(dynamic_energy, latency, design))
         quantile = 1 - samples.options.quantile
@@ -342,30 +368,6 @@ def _slices_within(allowed: Allowed, slices: Sequence[slice]) -> list[slice]:
     """The slice of each network among the variants that are allowed."""
     ends = np.cumsum([0, *(int(allowed[each].sum()) for each in slices)])
     return [slice(int(start), int(end)) for start, end in itertools.pairwise(ends)]
-
-
-def _latency_and_energy(
-    config: CategoricalConfig,
-    values: Mapping[str, Float[np.ndarray, "design"]],
-    count: int,
-    slowdown: Float[np.ndarray, "execution"] | None = None,
-) -> tuple[Float[np.ndarray, "variant design"], Float[np.ndarray, "variant design"] | None]:
-    """Latency [s] and, if the search needs it, energy of the work [J] of `count` designs with the given values.
-
-    The batch is padded to a power of four, so that few sizes are compiled.
-    """
-    padded = MIN_BATCH
-    while padded < count:
-        padded *= 4
-    padded_values = {path: np.resize(column, padded) for path, column in values.items()}
-    columns = np.stack([*padded_values.values(), np.ones(padded)])[:-1]  # also where there are no values
-    overhead_factor = padded_values.get(LAUNCH_LATENCY, np.ones(padded))
-    slowdown = np.ones(len(config.executions)) if slowdown is None else slowdown
-    host_time = config.host_times(padded_values)
-    batch = Batch(columns, config.table_entries(padded_values, padded), overhead_factor, slowdown, host_time)
-    with jax.enable_x64(True):
-        latency, energy = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
-        return np.asarray(latency)[:, :count], None if energy is None else np.asarray(energy)[:, :count]
 
 
 def _add_leakage(dynamic_energy: ArrayT | None, latency: ArrayT, design: Design) -> ArrayT | None:

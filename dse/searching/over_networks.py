@@ -17,6 +17,7 @@ from jaxtyping import Float
 from dse.base.array_types import ArrayT
 from dse.base.expression import split_brackets
 from dse.model.cost.design import Design
+from dse.model.cost.energy import action_energies
 from dse.model.cost.power import static_power
 from dse.model.layer_times import fastest_times, layer_times
 from dse.model.network_terms import efficiency_of, network_terms
@@ -161,7 +162,8 @@ def _dense_energies(space: Space, problem: SearchProblem) -> Float[np.ndarray, "
     runs = [NetworkRun(problem.feasible_variants[name][0], problem.batch, problem.dtype) for name in own]
     config = build_config(described.accelerator, described, problem, runs, True, WorkCache())
     entries = np.zeros((1 + len(config.capacity_paths), 1), int)
-    batch = Batch(np.empty((0, 1)), entries, np.ones(1), np.ones(len(config.executions)), config.host_times({}))
+    energies = action_energies(config.executions, Design(described.accelerator))
+    batch = Batch(np.empty((0, 1)), entries, np.ones(1), np.ones(len(config.executions)), config.host_times({}), np.asarray(energies))
     with jax.enable_x64(True):
         latency, energy = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
     energies = (np.asarray(energy) + static_power(Design(described.accelerator)) * np.asarray(latency))[:, 0]

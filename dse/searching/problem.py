@@ -33,7 +33,7 @@ from dse.searching.network_selection import select_networks
 from dse.searching.space import Space
 from dse.searching.space_builder import build_space
 from dse.sweeping.descriptions import hash_descriptions, load_accelerators, load_workloads
-from dse.sweeping.linked_axes import changes_energy, link_accelerators
+from dse.sweeping.linked_axes import link_accelerators
 from dse.sweeping.variants import select_variants
 from dse.workload import Variant, Workload
 
@@ -119,7 +119,6 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     accelerators = link_accelerators(spec, document, accelerators, problems)
     problems.raise_if_any()
     (accelerator,) = accelerators
-    _check_energy_axes(spec, search, document, accelerator, problems)
     space = build_space(spec, document, accelerator)
     _check_costs(search, document, space, problems)
     _check_dtypes(spec, search, document, accelerator, networks, problems)
@@ -176,17 +175,6 @@ def _check_spec(spec: SweepSpec, document: YamlDocument, problems: ProblemCollec
             problems.add(document.make_problem(("workloads", key, "patterns"), message, fix))
     problems.raise_if_any()
     return spec.search
-
-
-def _check_energy_axes(
-    spec: SweepSpec, search: SearchSpec, document: YamlDocument, accelerator: Accelerator, problems: ProblemCollector
-) -> None:
-    """A search has one energy of each operation and byte."""
-    for path in spec.free_axes if {"energy", "edp"} & search.costs else ():
-        if path in accelerator.paths() and changes_energy(accelerator, path, spec.free_axes):
-            what = "process" if path == "cost.process" else "clock" if path.endswith("clock") else "value"
-            fix = f"search at one {what}, or leave 'energy' and 'edp' out"
-            problems.add(document.make_problem(("axes", path), f"the energy is modelled for one {what}, not for several", fix))
 
 
 def _check_costs(search: SearchSpec, document: YamlDocument, space: Space, problems: ProblemCollector) -> None:

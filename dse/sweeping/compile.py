@@ -1,6 +1,6 @@
 """A compiled sweep: what its chunks share, so that none of them assembles terms or compiles again."""
 
-import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,6 +11,7 @@ from dse.base.available_memory import available_bytes
 from dse.base.errors import InputError
 from dse.base.progress import progress_bar
 from dse.model.cost.design import Design
+from dse.model.cost.energy import action_energies
 from dse.model.efficiency.fitted import kernels_by_execution
 from dse.sweeping.chunk import Chunk, restrict_plan
 from dse.sweeping.job import Job, JobNetworks, job_count, jobs_of
@@ -70,30 +71,24 @@ class CompiledSweep:
         return replace(self, plan=restrict_plan(self.plan, chunk), jobs=jobs, evaluators=evaluators, block=block)
 
     def energy(self, job: Job, evaluator: JobEvaluator) -> np.ndarray:
-        """Energy of the work [J] over the axes that are not outer loops.
-
-        Axes that change the energy of an operation or a byte, as the process and the clock do, are taken value by value.
-        """
+        """Energy of the work [J] over the axes that are not outer loops; of length 1 on an axis on which it does not depend."""
         axes = [axis for axis in self.plan.axes if axis.path not in job.indices]
         accelerator, names = job.accelerator, [axis.path for axis in self.plan.axes]
-        stepped = [axis for axis in axes if changes_energy(accelerator, axis.path, names)]
-        base, dtype = self.plan.accelerators[job.indices["accelerator"]].base, self.plan.spec.dtype[job.indices["dtype"]].compute
-        energy = np.empty([len(axis) if axis.role == "rate" or axis in stepped else 1 for axis in axes])
-        for indices in itertools.product(*(range(len(axis)) for axis in stepped)):
-            at = {axis.path: index for axis, index in zip(stepped, indices, strict=True)}
-            design = Design(accelerator, {axis.path: axis.values[at[axis.path]] for axis in stepped}, base)
-            part = evaluator.energy(self._block_at(at), design, dtype)
-            place = tuple(slice(at[axis.path], at[axis.path] + 1) if axis.path in at else slice(None) for axis in axes)
-            energy[place] = part.reshape(energy[place].shape)
-        return energy
-
-    def _block_at(self, at: Mapping[str, int]) -> Block:
-        """The block with one value of some axes, by their index in the block."""
-        starts = [part.start or 0 for part in self.block]
-        return tuple(
-            slice(start + at[path], start + at[path] + 1) if path in at else part
-            for path, part, start in zip(self.plan.rate_axes, self.block, starts, strict=True)
-        )
+        varied = [axis for axis in axes if changes_energy(accelerator, axis.path, names)]
+        values = np.meshgrid(*(axis.values for axis in varied), indexing="ij")
+        base = self.plan.accelerators[job.indices["accelerator"]].base
+        replaced = {axis.path: each.ravel() for axis, each in zip(varied, values, strict=True)}
+        energies = action_energies(job.terms.executions, Design(accelerator, replaced, base))
+        if energies.shape[-1] == 1:  # no axis changes the energy of an operation or of a byte
+            at_first = {path: each[0] for path, each in replaced.items()}
+            energy = evaluator.energy(self.block, Design(accelerator, at_first, base))
+            return energy.reshape([len(axis) if axis.role == "rate" else 1 for axis in axes])
+        further = [axis for axis in varied if axis.role != "rate"]
+        grid_axes = [*further, *(axis for axis in axes if axis.role == "rate")]
+        strides = [math.prod(len(each) for each in varied[varied.index(axis) + 1 :]) if axis in varied else 0 for axis in grid_axes]
+        energy = evaluator.varied_energy(self.block, np.asarray(energies), [len(axis) for axis in further], strides)
+        in_order = energy.transpose([grid_axes.index(axis) for axis in axes if axis in grid_axes])
+        return in_order.reshape([len(axis) if axis in grid_axes else 1 for axis in axes])
 
     @cached_property
     def _jobs_by_setting(self) -> dict[frozenset[tuple[str, int]], list[int]]:

@@ -107,13 +107,13 @@ def _merge(terms: LayerTerms, ranks: np.ndarray | None = None) -> LayerMerge:
 def network_work(
     terms: LayerTerms, merge: LayerMerge, preference: np.ndarray | None = None, energy: np.ndarray | None = None
 ) -> NetworkWork:
-    """The best estimate of the merged layers; `preference` and `energy` are [layer, execution], for one instance of each layer."""
+    """The best estimate of the merged layers; `preference` [layer, execution] and `energy` [layer, execution, ...] are for one instance."""
     count = terms.count[:, None]
     return NetworkWork(
         merge.total(terms.slowed_work[0] * count[:, :, None]),
         terms.legal[merge.first],
         None if terms.overhead is None else merge.total(terms.overhead[0] * count),
-        None if energy is None else merge.total(energy * count),
+        None if energy is None else merge.total(energy * count.reshape(-1, *(1,) * (energy.ndim - 1))),
         None if preference is None else preference[merge.first],
     )
 
@@ -163,5 +163,4 @@ def _groups(network: NetworkWork, job: Job, plan: Plan) -> list[LayerGroup]:
 
 
 def _preference(job: Job, plan: Plan) -> np.ndarray:
-    dtype = plan.spec.dtype[job.indices["dtype"]].compute
-    return execution_preference(job.terms, job.accelerator, dtype, plan.accelerators[job.indices["accelerator"]])
+    return execution_preference(job.terms, job.accelerator, plan.accelerators[job.indices["accelerator"]])

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from dse.model import grid
 from dse.model.axis_dependence import LayerGroup
 from dse.model.cost.design import Design
-from dse.model.cost.energy import layer_energy
+from dse.model.cost.energy import count_actions, layer_energy
 from dse.model.efficiency.interval import QUANTILES
 from dse.model.grid import Samples
 from dse.model.piecewise_linear import Table, evaluate_table
@@ -27,6 +27,7 @@ MOST_TABULATED = 2**24  # designs of a group whose latencies are tabulated for a
 
 Block = Sequence[slice]  # of each rate axis
 Results = Float[np.ndarray, "*rates"]
+ActionEnergies = Float[np.ndarray, "execution action entry"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +115,29 @@ class JobEvaluator:
     def _sample_latencies(self, groups: Sequence[Samples], rows: Any, columns: Any, others: Array | None = None) -> Any:
         return self._call(grid.samples_on_grid)(groups, rows, columns, others) if groups else others
 
-    def energy(self, block: Block, design: Design, dtype: str) -> Results:
-        """Energy [J] of the work on each design of a block; `design` has the numbers that energies per operation and byte depend on."""
+    def energy(self, block: Block, design: Design) -> Results:
+        """Energy [J] of the work on each design of a block, where all have the energies per operation and byte of `design`."""
         (group,) = self.networks.latency
-        energy = layer_energy(self.job.terms, design, dtype)
+        energy = layer_energy(self.job.terms, design)
         network = self.shapes.pad(network_work(self.job.terms, self.networks.merge, energy=energy))
         return self._evaluate(group, block, partial(self._call(grid.energy_on_grid), network))
+
+    def varied_energy(self, block: Block, energies: ActionEnergies, lengths: Sequence[int], strides: Sequence[int]) -> Results:
+        """Energy [J] of the work on each design of a block, where designs differ in the energies per operation and byte.
+
+        Designs vary along further axes, of these `lengths`, before those of the block. `strides`: what a step along each of all these axes
+        adds to the index of a design in the last axis of `energies`.
+        """
+        (group,) = self.networks.latency
+        network = self.shapes.pad(network_work(self.job.terms, self.networks.merge, energy=count_actions(self.job.terms)))
+        executions = list(group.executions)
+        factors = [factor.at(part)[executions] for factor, part in zip(self.factors, block, strict=True)]
+        constant = self.constant[executions]
+        further = [np.ones((*constant.shape, length)) for length in lengths]
+        designs = self.shapes.grid(constant, [*further, *factors], [*lengths, *self.lengths])
+        row_entries, column_entries = designs.entries(strides)
+        function = partial(self._call(grid.varied_energy_on_grid), network, self.shapes.pad_energies(energies[executions]), column_entries)
+        return designs.evaluate(function, inputs=row_entries)
 
     def _sum_of_groups(self, groups: Sequence[LayerGroup], block: Block) -> Results:
         latencies = [self._broadcastable(group, block) for group in groups]

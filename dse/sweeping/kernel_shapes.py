@@ -117,8 +117,12 @@ class KernelShapes:
         return None if values is None else self._pad_last(values, 0.0).astype(self.precision)
 
     def _pad_last(self, values: AnyArray, fill: float) -> np.ndarray:
-        missing = (0, self.layers - values.shape[0]), (0, self.executions - values.shape[1])
+        missing = [(0, self.layers - values.shape[0]), (0, self.executions - values.shape[1])] + [(0, 0)] * (values.ndim - 2)
         return np.pad(values, missing, constant_values=fill)
+
+    def pad_energies(self, energies: Float[AnyArray, "execution action entry"]) -> Float[np.ndarray, "_ _ _"]:
+        """With missing executions, which take none."""
+        return np.pad(energies, [(0, self.executions - len(energies)), (0, 0), (0, 0)]).astype(self.precision)
 
     def _pad_rates(self, rates: np.ndarray) -> np.ndarray:
         """Inverse rates [execution, term, ...]; those of missing executions and memories are 1. Samples may take more executions."""

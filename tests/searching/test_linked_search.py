@@ -13,7 +13,7 @@ from dse.searching.evaluator import Evaluator
 from dse.searching.local_search import compile_derivatives, variants_of
 from dse.searching.problem import load_problem
 from tests.conftest import described
-from tests.sweeping.test_linked_sweep import CHIP
+from tests.sweeping.test_linked_sweep import CHIP, ENERGIES, chip_with_energy
 
 AXES: dict[str, Any] = {
     "units.tensor.clock": {"from": "0.5 GHz", "to": "4 GHz", "scale": "log"},
@@ -64,10 +64,32 @@ def test_designs_equal_their_written_out_descriptions(folder, fidelity):
         np.testing.assert_allclose(results["latency"][number], expected.latency.values.item(), rtol=tolerance)
 
 
+@pytest.mark.parametrize("energies", ENERGIES)
+def test_energy_over_clocks_is_that_of_a_sweep(folder, energies):
+    chip, axes = chip_with_energy(energies), {**AXES, "cost.process": ["7 nm", "5 nm"]}
+    base = {
+        **specification(folder, "sol", {**SEARCH, "maximize": ["1 / energy"], "minimize": ["edp"]}),
+        "accelerators": [chip],
+        "axes": axes,
+    }
+    evaluator = Evaluator(*load_problem(base))
+    designs = evaluator.space.random_designs(6, np.random.default_rng(1))
+    results = evaluator.evaluate_networks(designs)
+    for number, design in enumerate(designs):
+        accelerator = evaluator.space.accelerator_at(design).to_dict()
+        sweep = {**base, "accelerators": [accelerator], "axes": {}, "store": {"variables": ["latency", "energy"]}}
+        sweep.pop("search")
+        expected = dse.sweep(sweep)
+        variant = evaluator.variants[results.choice[0, number]]
+        energy = expected.energy.values.ravel()[(expected.nominal_sparsity.values == variant.nominal_sparsity).argmax()]
+        np.testing.assert_allclose(results.combined["energy"][number], energy, rtol=1e-12)
+
+
 @pytest.mark.parametrize("fidelity", ["sol", "capacity"])
-def test_gradients_follow_links(folder, fidelity):
+@pytest.mark.parametrize("objective", ["log(performance) - 0.001 * power - 1000 * area", "log(energy) - 0.5 * log(performance)"])
+def test_gradients_follow_links(folder, fidelity, objective):
     """The gradient of JAX against central differences."""
-    space, problem = load_problem(specification(folder, fidelity, SEARCH))
+    space, problem = load_problem(specification(folder, fidelity, {**SEARCH, "maximize": [objective]}))
     evaluator = Evaluator(space, problem)
     design = np.array([1.3e9, 6.0, 1.0, 9e5])
     with jax.enable_x64(True):

@@ -16,7 +16,6 @@ from dse.model.cost.power import power, static_power
 from dse.schema.search import SEARCH_RESULTS, SearchSpec
 from dse.searching import run, variant_choice
 from dse.searching.analysis import compute_elasticities
-from dse.searching.evaluator import _latency_and_energy
 from dse.searching.monotonicity import expression_trend
 from dse.searching.variant_choice import VariantRule
 from tests.searching.search_specs import write
@@ -204,9 +203,10 @@ def test_a_robust_search_runs_one_variant_in_every_sample(folder):
     designs = evaluator.space.grid_designs(0, 2)
     config, values = evaluator.config(designs[0]), evaluator.space.numeric_values(designs)
     samples = []
+    assert evaluator.efficiency_samples is not None
     for number in range(31):
         slowdown, sampled_values = evaluator.efficiency_samples.sample(number, config.executions, values)
-        samples.append(_latency_and_energy(config, values | sampled_values, len(designs), slowdown)[0])
+        samples.append(evaluator.evaluate_variants(config, values | sampled_values, len(designs), slowdown)[0])
     each = np.quantile(evaluator.base.latency[0] / np.stack(samples), 0.3, axis=0)  # [variant, design]
     np.testing.assert_allclose(evaluator.evaluate(designs)["performance"], each.max(axis=0), rtol=1e-12)
 

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import dse
 from dse.base.errors import InputError
-from dse.model import axis_dependence
+from dse.model import axis_dependence, grid
 from dse.model.rates import AxisFactor
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import read_sweep
@@ -69,8 +70,8 @@ def written_out(accelerator: Accelerator) -> dict[str, Any]:
     tensor["runs"]["sparse"]["gain"] = accelerator.value("units.tensor.runs.sparse.gain")
     tensor["processors"] = int(accelerator.value("units.tensor.processors"))
     data["memory"] = {
-        name: {"capacity": f"{level.capacity.value!r} B", "bandwidth": f"{level.bandwidth.value!r} B/s"}
-        for name, level in accelerator.memory.items()
+        name: {key: f"{accelerator.value(f'memory.{name}.{key}')!r} {unit}" for key, unit in (("capacity", "B"), ("bandwidth", "B/s"))}
+        for name in accelerator.memory
     }
     return data
 
@@ -241,8 +242,59 @@ def test_energies_that_follow_from_an_axis(folder):
         np.testing.assert_allclose(at.energy.values, alone.energy.values, rtol=1e-12)
 
 
-def test_a_search_has_one_energy_of_each_operation(folder):
-    axes = {"units.tensor.clock": {"from": "1 GHz", "to": "2 GHz"}}
-    search = {"minimize": ["energy"], "sampler": "random", "trials": 10}
-    with pytest.raises(InputError, match="the energy is modelled for one clock, not for several"):
-        dse.search({**specification(folder, CHIP, axes), "search": search})
+ENERGIES: dict[str, dict[str, Any]] = {
+    "modelled": {},
+    "stated": {"fp16": "0.7 pJ/FLOP"},
+    "linked": {"fp16": {"link": "0.3 pJ/FLOP * (1 + (units.tensor.clock / 1 GHz) ** 2)"}},
+}
+
+
+def chip_with_energy(energies: str) -> dict[str, Any]:
+    """The chip with a second unit, whose energy is modelled, and with stated energies of the tensor unit."""
+    chip = copy.deepcopy(CHIP)
+    chip["units"]["tensor"]["energy"] = ENERGIES[energies]
+    chip["units"]["vector"] = {"peak": {"fp16": "2 TFLOP/s"}, "runs": {"csr": {"pattern": "unstructured"}}}
+    chip["memory"]["dram"]["energy"] = "30 pJ/B"
+    return chip
+
+
+@pytest.mark.parametrize("energies", ENERGIES)
+@pytest.mark.parametrize("fidelity", ["sol", "capacity"])
+def test_energy_over_clocks_is_that_of_each_clock_by_itself(folder, energies, fidelity):
+    """The clock changes the peak by a link, and the energy of an operation by the voltage or a link; the process changes energies alone."""
+    chip = chip_with_energy(energies)
+    axes = {
+        "cost.process": ["7 nm", "5 nm", "4 nm"],
+        "memory.dram.rate": ["1 GT/s", "4 GT/s"],
+        "units.tensor.clock": {"from": "0.8 GHz", "to": "2 GHz", "steps": 5},
+        "units.tensor.peak.fp16": {"link": "2 FLOP * 4096 * units.tensor.processors * units.tensor.clock"},
+    }
+    together = dse.sweep(specification(folder, chip, axes, fidelity, ["latency", "energy"]))
+    for process, clock in np.ndindex(3, 5):
+        alone = {**axes, "cost.process": axes["cost.process"][process : process + 1]}
+        alone["units.tensor.clock"] = [f"{float(together['units.tensor.clock'][clock])!r} Hz"]
+        expected = dse.sweep(specification(folder, chip, alone, fidelity, ["latency", "energy"]))
+        at = together.isel({"units.tensor.clock": [clock], "cost.process": [process]})
+        np.testing.assert_allclose(at.energy.values, expected.energy.values, rtol=1e-12)
+        np.testing.assert_allclose(at.latency.values, expected.latency.values, rtol=1e-12)
+    spread = together.energy.max("units.tensor.clock") / together.energy.min("units.tensor.clock")
+    assert float(spread.min()) > 1
+
+
+def test_all_clocks_are_evaluated_in_few_calls(folder, monkeypatch):
+    """As many calls as for the latency, not one for each clock."""
+    calls: Counter[str] = Counter()
+    for name in ("latency_on_grid", "varied_energy_on_grid"):
+        function = getattr(grid, name)
+
+        def counted(*arguments: Any, name: str = name, function: Any = function, **options: Any) -> Any:
+            calls[name] += 1
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(grid, name, counted)
+    axes = {
+        "units.tensor.clock": {"from": "1 GHz", "to": "2 GHz", "steps": 50},
+        "units.tensor.peak.fp16": {"link": "2 FLOP * 4096 * units.tensor.clock"},
+    }
+    dse.sweep(specification(folder, CHIP, axes, variables=["latency", "energy"]))
+    assert calls["varied_energy_on_grid"] == calls["latency_on_grid"] > 0

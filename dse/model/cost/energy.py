@@ -6,16 +6,18 @@ Of executions that take equally long, the one of least energy runs, then the fir
 equally long on all units that store it in the same format. The order of units and runs in a description does not matter.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from dse.base.array_types import AnyArray
 from dse.model.cost.action_energy import energy_per_byte, energy_per_operation
 from dse.model.cost.coefficients import published_coefficients
 from dse.model.cost.design import Design
 from dse.model.cost.power import static_power
+from dse.model.executions import Execution
 from dse.model.terms import LayerTerms
 from dse.model.work import dense_flops
 from dse.schema.accelerator import Accelerator
@@ -52,32 +54,42 @@ def total_energy(design: Design, unit: str, dtype: str, counts: ActionCounts, ti
     return dynamic_energy(design, unit, dtype, counts) + static_power(design) * time
 
 
-def layer_energy(terms: LayerTerms, design: Design, dtype: str) -> Float[np.ndarray, "layer execution"]:
+def layer_energy(terms: LayerTerms, design: Design) -> Float[np.ndarray, "layer execution"]:
     """Energy [J] of one instance of each layer under each execution; 0 where the execution is not legal."""
-    return energy_by_memory(terms, design, dtype).sum(axis=-1)
+    return (count_actions(terms) * action_energies(terms.executions, design)[..., 0]).sum(axis=-1)
 
 
-def energy_by_memory(terms: LayerTerms, design: Design, dtype: str) -> Float[np.ndarray, "layer execution memory"]:
-    """Energy [J] of each layer by memory, outermost first; the energy of the operations is counted with the outermost one.
+def count_actions(terms: LayerTerms) -> Float[np.ndarray, "layer execution action"]:
+    """Operations of one instance of each layer [FLOP], gated and skipped ones by their share, then the bytes at each memory [B].
 
     Every memory whose traffic the terms count takes part: the outermost one and, where on-chip capacity counts, the inner ones.
     """
-    columns, dense = [], dense_flops(terms.layers)
-    for number, execution in enumerate(terms.executions):
-        legal, stored, moved = terms.legal[:, number], terms.stored_flops[:, number], terms.traffic[:, number]
-        done, skipped = terms.energy_flops[:, number], np.where(legal, dense - stored, 0.0)
-        operations = ActionCounts(done, stored - done, skipped, {execution.outermost_memory: moved[:, 0]})
-        inner = [energy_per_byte(design, level) * moved[:, 1 + index] for index, level in enumerate(execution.inner_memories)]
-        columns.append(np.stack([dynamic_energy(design, execution.unit, dtype, operations), *inner], axis=-1))
-    return np.stack(columns, axis=1)
+    published, stored, done = published_coefficients(), terms.stored_flops, terms.energy_flops
+    skipped = np.where(terms.legal, dense_flops(terms.layers)[:, None] - stored, 0.0)
+    operations = done + published.gated.value * (stored - done) + published.skipped.value * skipped
+    return np.concatenate([operations[..., None], terms.traffic], axis=-1)
+
+
+def action_energies(executions: Sequence[Execution], design: Design) -> Float[AnyArray, "execution action *design"]:
+    """Energy of an operation [J/FLOP] and of a byte at each memory [J/B], outermost first, under each execution.
+
+    The last axis is that of the arrays in the design, of length 1 where none changes an energy.
+    """
+    rows = []
+    for execution in executions:
+        memories = (execution.outermost_memory, *execution.inner_memories)
+        rows.append([energy_per_operation(design, execution.unit, execution.dtype), *(energy_per_byte(design, name) for name in memories)])
+    module = design.array_module
+    shape = np.broadcast_shapes((1,), *(np.shape(energy) for row in rows for energy in row))
+    return module.stack([module.stack([module.broadcast_to(module.asarray(energy), shape) for energy in row]) for row in rows])
 
 
 def execution_preference(
-    terms: LayerTerms, accelerator: Accelerator, dtype: str, base: Accelerator | None = None
+    terms: LayerTerms, accelerator: Accelerator, base: Accelerator | None = None
 ) -> Int[np.ndarray, "layer execution"]:
     """Rank of each execution of each layer in a tie, 0 first; `base` is the description that the accelerator was varied from."""
     given = {} if accelerator.value(PROCESS_PATH) is not None else {PROCESS_PATH: ASSUMED_PROCESS}
-    energy = round_digits(layer_energy(terms, Design(accelerator, given, base), dtype))
+    energy = round_digits(layer_energy(terms, Design(accelerator, given, base)))
     names = [execution.name for execution in terms.executions]
     by_name = np.array([sorted(names).index(name) for name in names])
     order = np.lexsort((np.broadcast_to(by_name, energy.shape), energy), axis=1)
