@@ -10,7 +10,6 @@ shared by figures: selection (what of a dataset is shown), style (colours, panel
 of text)
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from dse.plot import axis, capacity, efficiency, inputs, layers, pareto, rooflin
 from dse.report.result_kind import check_labels, result_kind
 from dse.schema.figures import FREE_AXES, OF_POINTS, FigureKind, ImageFormat, SweepContents, lacks_speedup, unmet_needs
 from dse.sweeping import provenance
+from dse.workload.accuracy_samples import network_name
 
 EDITABLE_TEXT: dict[RcKeyType, object] = {"pdf.fonttype": 42, "svg.fonttype": "none"}  # text stays text in vector images
 
@@ -80,7 +80,7 @@ def _unmet_needs(kind: FigureKind, dataset: xr.Dataset) -> list[Problem]:
         variants=dataset.variant.size,
         any_accuracy=bool(dataset.accuracy.notnull().any()),
         any_pruned=bool((dataset.method != "dense").any()),
-        inputs=[each for each in json.loads(dataset.attrs.get("run_on", "{}")).values() if isinstance(each, dict)],
+        inputs=[(network_name(name), each) for name, each in inputs.read_inputs(dataset).items()],
     )
     unmet = [Problem(*need) for need in unmet_needs(kind, contents)]
     if lacks_speedup(kind, contents):

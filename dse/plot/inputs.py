@@ -1,9 +1,9 @@
 """A result against a number that the networks run on, such as the length of the context: where one technique overtakes another.
 
-A panel for each accelerator, network, phase and batch size; a curve for each combination of pattern, dtype and other inputs, named by what
-it changes of the baseline: the first pattern in the first dtype at the first of the other inputs. By default a curve shows how many times
-as fast as the baseline it is. Of many combinations, those are drawn that change one thing, and the fastest of all. Axes of the hardware are
-at their first value, which the figure names.
+A panel for each accelerator, network that is run on several numbers, phase and batch size; a curve for each combination of pattern, dtype
+and other inputs, named by what it changes of the baseline: the first pattern in the first dtype at the first of the other inputs. By
+default a curve shows how many times as fast as the baseline it is. Of many combinations, those are drawn that change one thing, and the
+fastest of all. Axes of the hardware are at their first value, which the figure names.
 """
 
 import json
@@ -23,6 +23,7 @@ from dse.plot import style
 from dse.plot.selection import LABEL_DIMS, Table, select_design
 from dse.schema.figures import varied_numbers
 from dse.sweeping import provenance
+from dse.workload.accuracy_samples import network_name
 
 GAIN = "gain"  # the latency of the baseline / latency
 FASTEST = "fastest combination"
@@ -38,57 +39,65 @@ def draw_figure(dataset: xr.Dataset, x: str | None = None, y: str | None = None)
 
     `x`: an input with several numbers (default: the one with most); `y`: a result (default: `gain`). Raises InputError if there is none.
     """
-    inputs: Inputs = {name: each for name, each in json.loads(dataset.attrs.get("run_on", "{}")).items() if isinstance(each, dict)}
-    x, shown = _choose_input(inputs, x), y or GAIN
+    inputs = read_inputs(dataset)
+    (x, networks), shown = _choose_input(inputs, x), y or GAIN
+    inputs = {name: each for name, each in inputs.items() if network_name(name) in networks}
     selected, note = select_design(dataset)
     result = "latency" if shown == GAIN else shown
     if result not in selected:
         raise InputError(f"the dataset has no result '{result}'", did_you_mean(result, map(str, selected.data_vars)))
     rows = _rows(selected, result, inputs, x)
+    meaning = ""
     if shown == GAIN:
-        rows = _with_gain(rows, x)
+        rows, meaning = _with_gain(rows, x), f"gain: latency of {' or '.join(rows.curve[rows.changes == 0].unique())} / latency"
+    rows = rows[rows.fits].drop(columns="fits")
+    if rows.empty:
+        raise InputError(f"'{result}' has no finite value of a network that fits the memory", "sweep smaller inputs or more memory")
     drawn, left_out = _select_curves(rows, x, shown)
     figure = _draw_panels(drawn, x, shown, str(selected[result].attrs.get("units", "1")))
-    meaning = "gain: latency of the baseline (the first curve) / latency" if shown == GAIN else ""
     hidden = f"{left_out} combinations are not drawn on their own" if left_out else ""
     model = f"fidelity: {provenance.read_spec(dataset).model.fidelity}" if "spec" in dataset.attrs else ""
     style.add_legend(figure, figure.axes, meaning, hidden, model, note, style.unverified_note(dataset))
     return figure, rows.drop(columns="changes")
 
 
-def _choose_input(inputs: Inputs, name: str | None) -> str:
-    """The input to draw along; raises InputError."""
-    numbers = varied_numbers(inputs.values())
+def read_inputs(dataset: xr.Dataset) -> Inputs:
+    """What each workload of a dataset is run on, those without inputs aside."""
+    run_on, workloads = json.loads(dataset.attrs.get("run_on", "{}")), set(dataset.workload.values)
+    return {name: each for name, each in run_on.items() if isinstance(each, dict) and name in workloads}
+
+
+def _choose_input(inputs: Inputs, name: str | None) -> tuple[str, set[str]]:
+    """The input to draw along, and the networks that are run on several numbers of it; raises InputError."""
+    numbers = varied_numbers((network_name(workload), each) for workload, each in inputs.items())
     if name is not None and name not in numbers:
         raise InputError(f"'{name}' is not an input with several numbers", did_you_mean(name, numbers))
     if not numbers:
         raise InputError("no input of the networks has several numbers", "sweep one, as in 'inputs: {sequence: [4096, 32768]}'")
-    return name or max(numbers, key=lambda each: len(numbers[each]))
+    name = name or max(numbers, key=lambda each: len(set().union(*numbers[each].values())))
+    return name, set(numbers[name])
 
 
 def _rows(dataset: xr.Dataset, result: str, inputs: Inputs, x: str) -> Table:
-    """One row for each point: panel, curve, the input and the result; without what is not finite or does not fit the memory."""
+    """One row for each finite point: panel, curve, the input, the result, and whether the network fits the memory."""
     names = [name for name in (result, "fits") if name in dataset]
     cells = xr.DataArray(np.zeros([dataset.sizes[dim] for dim in LABEL_DIMS]), {dim: dataset[dim] for dim in LABEL_DIMS}, LABEL_DIMS)
     rows: Table = dataset[names].broadcast_like(cells).drop_vars(["resource", "execution"], errors="ignore").to_dataframe().reset_index()
     rows = rows[np.isfinite(rows[result]) & np.array([x in inputs.get(name, {}) for name in rows.workload])]
-    if "fits" in rows:
-        rows = rows[rows.fits.astype(bool)]
-    if rows.empty:
-        raise InputError(f"'{result}' has no finite value of a network that fits the memory", "sweep smaller inputs or more memory")
     settings = {row.Index: _settings(row, inputs[row.workload], rows.dtype.nunique() > 1, x) for row in rows.itertuples()}
-    networks = [name.partition(" (")[0] for name in rows.workload]
+    networks = [network_name(name) for name in rows.workload]
     baselines = {network: settings[index] for network, index in reversed(list(zip(networks, rows.index, strict=True)))}
     changes = [_changes(settings[index], baselines[network]) for network, index in zip(networks, rows.index, strict=True)]
     varied = {key for changed in changes for key in changed}
-    columns: dict[str, list[object]] = {
+    columns: dict[str, Sequence[object]] = {
         "network": networks,
         "phase": [str(inputs[name].get("phase", "")) for name in rows.workload],
         x: [inputs[name][x] for name in rows.workload],
         "curve": [_curve_name(changed, baselines[network], varied) for changed, network in zip(changes, networks, strict=True)],
         "changes": [len(changed) for changed in changes],
     }
-    return rows.assign(**columns)[[*ROW, *COLUMN, x, "curve", "dtype", "pattern", result, "changes"]]
+    fits = rows.fits.astype(bool) if "fits" in rows else True
+    return rows.assign(**columns, fits=fits)[[*ROW, *COLUMN, x, "curve", "dtype", "pattern", result, "changes", "fits"]]
 
 
 def _settings(row: Any, inputs: Mapping[str, object], with_dtype: bool, x: str) -> dict[str, str]:
@@ -109,7 +118,7 @@ def _curve_name(changed: Mapping[str, str], baseline: Mapping[str, str], varied:
 
 
 def _with_gain(rows: Table, x: str) -> Table:
-    """The rows with the gain over the baseline at the same point; those without such a point are left out."""
+    """The rows with the gain over the baseline at the same point, whether or not that fits the memory; those without one are left out."""
     keys = [*ROW, *COLUMN, x]
     reference = rows[rows.changes == 0].groupby(keys).latency.min().rename("reference")
     joined = rows.join(reference, on=keys)
@@ -130,7 +139,10 @@ def _draw_panels(rows: Table, x: str, y: str, unit_of_result: str) -> Figure:
     row_keys, column_keys = (ROW, COLUMN) if len(rows[list(COLUMN)].drop_duplicates()) > 1 else (ROW[:1], (*ROW[1:], *COLUMN))
     down, across = (list(rows[list(keys)].drop_duplicates().itertuples(index=False, name=None)) for keys in (row_keys, column_keys))
     named = [key != "batch" or rows.batch.nunique() > 1 for key in column_keys]
-    titles = [", ".join(str(label) for label, shown in zip(labels, named, strict=True) if shown and label) for labels in across]
+    texts = [
+        [f"batch {label}" if key == "batch" else str(label) for key, label in zip(column_keys, labels, strict=True)] for labels in across
+    ]
+    titles = [", ".join(text for text, shown in zip(labels, named, strict=True) if shown and text) for labels in texts]
     figure, axes = style.create_panels([", ".join(filter(None, names)) for names in down], titles, sharey=False)
     styles = style.curve_styles(rows.assign(method=rows.curve, pattern=rows.curve))
     is_wide = rows[y].min() > 0 and rows[y].max() > WIDE * rows[y].min()
@@ -147,6 +159,8 @@ def _draw_panels(rows: Table, x: str, y: str, unit_of_result: str) -> Figure:
 
 
 def _draw_panel(ax: Axes, rows: Table, x: str, y: str, styles: style.CurveStyles) -> None:
+    if y == GAIN:
+        ax.axhline(1.0, color=style.GREY, linewidth=0.8)
     for name, curve in rows.groupby("curve", sort=False):
         ordered = curve.sort_values(x)
         look: style.CurveStyle = {"color": style.GREY, "linestyle": ":"} if name == FASTEST else styles[name, name]

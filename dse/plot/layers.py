@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from dse.base.dtype import OperandDtypes
 from dse.plot import style
@@ -27,6 +28,7 @@ CHARACTER_HEIGHT = 0.035  # inches, of a slanted column label
 MAX_COLUMNS = 20  # variants of a panel
 MAX_NAME = 36  # characters
 MIN_LABELLED_SHARE = 0.025  # of the height: lower rows have no room for text
+NARROW = 4.0  # ratio of the largest to the smallest speedup up to which the colour bar has ticks between powers of two
 TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32)
 
 
@@ -88,7 +90,9 @@ def _speedup_table(accelerator: Accelerator, variant: Variant, plan: Plan, batch
 def _add_colour_bar(figure: Figure, axes: style.AxesGrid, mesh: QuadMesh, norm: LogNorm) -> None:
     bar = figure.colorbar(mesh, ax=axes, pad=0.01, fraction=0.03)
     bar.set_label("speedup of the layer over dense", fontsize=8)
-    ticks = [tick for tick in TICKS if norm.vmin <= tick <= norm.vmax]  # type: ignore[operator]
+    low, high = float(norm.vmin or 1.0), float(norm.vmax or 1.0)
+    candidates = TICKS if high > NARROW * low else {1.0, *MaxNLocator(5).tick_values(low, high)}
+    ticks = sorted(tick for tick in candidates if low <= tick <= high)
     bar.set_ticks(ticks, labels=[f"{tick:g}x" for tick in ticks], fontsize=8)
     bar.minorticks_off()
 

@@ -16,7 +16,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 from dse.base.display_units import DisplayUnit, format_number
@@ -115,7 +115,8 @@ def set_axis_unit(axis: Axis, name: str, unit: DisplayUnit) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value / unit.size, 6)))
     if axis.get_scale() == "log":
         low, high = axis.get_view_interval()
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
+        is_narrow, is_wide = high < 3 * low, high >= 50 * low
+        axis.set_major_locator(MaxNLocator(4) if is_narrow else LogLocator(subs=(1,) if is_wide else (1, 2, 5)))
         axis.set_minor_formatter(NullFormatter())
 
 

@@ -51,7 +51,7 @@ class SweepContents:
     any_accuracy: bool
     any_pruned: bool
     any_flops: bool = True
-    inputs: Collection[Mapping[str, object]] = ()  # what each network is run on
+    inputs: Collection[tuple[str, Mapping[str, object]]] = ()  # each network, as often as it is run, and what it is run on
 
     @property
     def has_objectives(self) -> bool:
@@ -64,14 +64,15 @@ class SweepContents:
         return sum(size > 1 for path, size in self.axis_sizes.items() if path.endswith(f".{number}"))
 
 
-def varied_numbers(inputs: Iterable[Mapping[str, object]]) -> dict[str, set[int | float]]:
-    """The inputs of networks that have several numbers, with these."""
-    numbers: dict[str, set[int | float]] = {}
-    for each in inputs:
+def varied_numbers(inputs: Iterable[tuple[str, Mapping[str, object]]]) -> dict[str, dict[str, set[int | float]]]:
+    """The inputs of which some network is run on several numbers, with these numbers by the name of the network."""
+    numbers: dict[str, dict[str, set[int | float]]] = {}
+    for network, each in inputs:
         for name, value in each.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
-                numbers.setdefault(name, set()).add(value)
-    return {name: values for name, values in numbers.items() if len(values) > 1}
+                numbers.setdefault(name, {}).setdefault(network, set()).add(value)
+    several = {name: {network: values for network, values in of_input.items() if len(values) > 1} for name, of_input in numbers.items()}
+    return {name: by_network for name, by_network in several.items() if by_network}
 
 
 def lacks_speedup(kind: FigureKind, contents: SweepContents) -> bool:

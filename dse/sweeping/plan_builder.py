@@ -220,7 +220,7 @@ def _check_figures(plan: Plan, problems: ProblemCollector) -> None:
         any_accuracy=not variants or any(np.isfinite(variant.accuracy) for variant in variants),
         any_pruned=not variants or any(variant.method != "dense" for variant in variants),
         any_flops=not variants or any(variant.layers.has_flops.any() for variant in variants),
-        inputs=[{**workload.all_inputs, **workload.assumed} for workload in plan.workloads],
+        inputs=[(workload.description.name, {**workload.all_inputs, **workload.assumed}) for workload in plan.workloads],
     )
     for index, kind in enumerate(plan.spec.plots):
         for message, fix in unmet_needs(kind, contents):

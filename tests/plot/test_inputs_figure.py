@@ -1,7 +1,10 @@
 """The figure of a result against an input of the networks."""
 
+import warnings
+
 import numpy as np
 import pytest
+import xarray as xr
 
 import dse
 from dse.base.dtype import parse_dtype, shorten_label
@@ -41,7 +44,7 @@ def test_a_gain_is_the_ratio_of_latencies_at_the_same_point(results):
 def test_of_many_combinations_single_changes_and_the_fastest_are_drawn(results):
     figure, rows = draw_figure("inputs", results)
     ax = figure.axes[1]
-    lines = {line.get_label(): line.get_ydata() for line in ax.lines}
+    lines = {line.get_label(): line.get_ydata() for line in ax.lines if line.get_linewidth() > 1}  # without that at a gain of 1
     assert set(lines) == {"dense, fp16, causal", "2:4", "window:1024", "fp16 weights=int8", FASTEST}
     decode = rows[rows.phase == "decode"]
     np.testing.assert_array_equal(lines[FASTEST], decode.groupby("sequence")[GAIN].max())
@@ -66,3 +69,39 @@ def test_networks_without_inputs_are_refused():
 @pytest.mark.parametrize("text", ["fp16", "int8 outputs=int32", "fp8 weights=nvfp4 outputs=bf16", "bf16 elementwise=fp16"])
 def test_a_shortened_label_is_what_a_specification_states(text):
     assert parse_dtype(shorten_label(parse_dtype(text).label)) == parse_dtype(text)
+
+
+@pytest.fixture(scope="module")
+def large() -> xr.Dataset:
+    """A network that does not fit a small GPU in its first dtype, at several lengths; and one of another default length."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dse.ModelWarning)
+        return dse.sweep(
+            {
+                "name": "large",
+                "accelerators": ["rtx4090"],
+                "workloads": {
+                    "qwen2.5-14b": {"methods": ["dense"], "inputs": {"phase": "prefill", "sequence": [1024, 4096]}, "patterns": ["2:4"]},
+                    "gpt2": {"methods": ["dense"], "inputs": {"phase": "decode"}},
+                },
+                "dtype": ["bf16", "fp8"],
+                "model": {"fidelity": "capacity"},
+            }
+        )
+
+
+def test_the_gain_is_over_the_first_combination_even_where_that_does_not_fit(large):
+    _, rows = draw_figure("inputs", large)
+    assert not large.fits.sel(dtype="bf16").isel(variant=0).any()
+    dense = large.latency.isel(accelerator=0, batch=0).sel(dtype="bf16").isel(variant=large.workload == large.workload[0]).isel(variant=0)
+    sparse = rows[(rows.pattern == "2:4") & (rows.dtype == "fp8") & (rows.sequence == 1024)]
+    np.testing.assert_allclose(sparse.gain, float(dense) / sparse.latency)
+    assert sparse.gain.iloc[0] > 2
+
+
+def test_networks_at_one_length_are_not_drawn(large):
+    figure, rows = draw_figure("inputs", large)
+    assert set(rows.network) == {"qwen2.5-14b"}
+    assert all(low < 1 < high for low, high in (ax.get_ylim() for ax in figure.axes))
+    with pytest.raises(dse.InputError, match="needs latencies of a network with several numbers of an input"):
+        draw_figure("inputs", large.isel(variant=large.workload == "gpt2 (phase=decode)"))
