@@ -2,7 +2,8 @@
 
 layers         a layer as a row of layers.csv, and all layers of a network as arrays
 graph          which layer reads which tensor, and how long each tensor is needed
-architecture   the base class of architectures: a published configuration and the layers that follow from it
+architecture   the base class of architectures: a published configuration and the layers that follow from it; inputs of networks
+layer_list     builds the list of layers: methods that append linear layers, convolutions, norms and attentions
 config_keys    descriptions of the keys of published configurations
 registry       all architectures, by the `model_type` of their configuration
 experts        mixtures of experts: router, routed and shared experts

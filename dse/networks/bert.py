@@ -4,8 +4,9 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, BlockCount, LayerListBuilder, NetworkInputs, PositiveInt, SequenceInputs, check_heads
+from dse.networks.architecture import Architecture, BlockCount, NetworkInputs, PositiveInt, SequenceInputs, check_heads
 from dse.networks.decoder_attention import pattern_columns
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
 from dse.sparsity.attention.kinds import FULL
 

@@ -8,17 +8,9 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import (
-    Architecture,
-    AttentionInputs,
-    BlockCount,
-    LayerListBuilder,
-    NetworkInputs,
-    PositiveInt,
-    check_heads,
-    check_patches,
-)  # fmt: skip
+from dse.networks.architecture import Architecture, AttentionInputs, BlockCount, NetworkInputs, PositiveInt, check_heads, check_patches
 from dse.networks.encoder_decoder import AttentionModule, add_attention
+from dse.networks.layer_list import LayerListBuilder  # fmt: skip
 from dse.networks.layers import LayerRow
 from dse.networks.multimodal import name_part
 from dse.sparsity.attention.kinds import CAUSAL, FULL

@@ -4,16 +4,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import (
-    Architecture,
-    BlockCounts,
-    LayerListBuilder,
-    NetworkInputs,
-    PositiveInt,
-    PositiveInts,
-    check_patches,
-    check_stages,
-)
+from dse.networks.architecture import Architecture, BlockCounts, NetworkInputs, PositiveInt, PositiveInts, check_patches, check_stages
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
 
 

@@ -16,7 +16,8 @@ as given.
 
 from typing import NamedTuple, TypedDict
 
-from dse.networks.architecture import GenerationInputs, LayerListBuilder
+from dse.networks.architecture import GenerationInputs
+from dse.networks.layer_list import LayerListBuilder
 from dse.sparsity.attention.chosen import TopBlocks, TopTokens
 from dse.sparsity.attention.kinds import CAUSAL
 from dse.sparsity.attention.pattern import AttentionPattern

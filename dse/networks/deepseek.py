@@ -10,10 +10,11 @@ from pydantic import Field, model_validator
 
 from dse.base.errors import InputError
 from dse.base.strict_model import field_error
-from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, LayerListBuilder, NetworkInputs, PositiveInt
+from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, NetworkInputs, PositiveInt
 from dse.networks.decoder_attention import TokenIndexer, add_token_indexer, pattern_columns
 from dse.networks.experts import add_experts, add_router, check_experts
 from dse.networks.latent_attention import LatentSizes, LatentTokens, add_absorbed_attention, add_expanded_attention, add_latents
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.llama import add_gated_unit
 from dse.sparsity.attention.chosen import TopBlocks, TopTokens
 from dse.sparsity.attention.pattern import AttentionPattern

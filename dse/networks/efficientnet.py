@@ -3,7 +3,8 @@
 from math import ceil
 from typing import ClassVar, Literal
 
-from dse.networks.architecture import Architecture, LayerListBuilder, Multiplier, NetworkInputs, PositiveInt
+from dse.networks.architecture import Architecture, Multiplier, NetworkInputs, PositiveInt
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
 
 # Expansion, kernel, stride, channels and repeats of each stage of B0 (table 1 of the paper).

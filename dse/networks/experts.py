@@ -4,7 +4,7 @@ The experts of a block are one layer row with `experts` copies of its weights, o
 """
 
 from dse.base.strict_model import field_error
-from dse.networks.architecture import LayerListBuilder
+from dse.networks.layer_list import LayerListBuilder
 
 
 def check_experts(active: int, experts: int, names: str = "num_experts_per_tok <= num_local_experts") -> None:

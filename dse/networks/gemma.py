@@ -10,8 +10,9 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from dse.base.strict_model import field_error
-from dse.networks.architecture import GenerationInputs, LayerListBuilder, PositiveInt
+from dse.networks.architecture import GenerationInputs, PositiveInt
 from dse.networks.clip import SigLIPVision
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
 from dse.networks.llama import AlternatingLlama, add_gated_unit
 from dse.networks.multimodal import IMAGE_PART, ImageTextInputs, ImageTextNetwork, name_part

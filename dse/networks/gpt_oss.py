@@ -8,8 +8,9 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import LayerListBuilder, PositiveInt
+from dse.networks.architecture import PositiveInt
 from dse.networks.experts import add_experts, add_router, check_experts
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.llama import AlternatingLlama
 
 

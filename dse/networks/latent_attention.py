@@ -10,8 +10,8 @@ absorbed    queries are multiplied by the key part of `kv_b_proj` and sums of la
 
 from typing import NamedTuple
 
-from dse.networks.architecture import LayerListBuilder
 from dse.networks.decoder_attention import PatternColumns
+from dse.networks.layer_list import LayerListBuilder
 
 
 class LatentSizes(NamedTuple):

@@ -12,8 +12,9 @@ from typing import ClassVar, Literal, NamedTuple, Self
 from pydantic import model_validator
 
 from dse.base.strict_model import field_error
-from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
+from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, NetworkInputs, PositiveInt, check_heads
 from dse.networks.decoder_attention import AttentionReads, Heads, add_decoder_attention
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
 
 AttentionType = Literal["sliding_attention", "full_attention"]

@@ -10,9 +10,10 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dse.base.strict_model import field_error
-from dse.networks.architecture import AttentionInputs, GenerationInputs, LayerListBuilder, PositiveInt
+from dse.networks.architecture import AttentionInputs, GenerationInputs, PositiveInt
 from dse.networks.clip import ImageTower
 from dse.networks.experts import add_experts, add_router, check_experts
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
 from dse.networks.llama import Llama, Projections, add_gated_unit
 from dse.networks.multimodal import IMAGE_PART, ImageTextInputs, ImageTextNetwork, name_part

@@ -4,7 +4,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, BlockCount, LayerListBuilder, NetworkInputs, PositiveInt, check_patches
+from dse.networks.architecture import Architecture, BlockCount, NetworkInputs, PositiveInt, check_patches
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
 
 

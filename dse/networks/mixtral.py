@@ -4,8 +4,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dse.networks.architecture import LayerListBuilder, PositiveInt
+from dse.networks.architecture import PositiveInt
 from dse.networks.experts import add_experts, add_router, check_experts
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.llama import Llama
 
 BlockNumber = Annotated[int, Field(strict=True, ge=0)]

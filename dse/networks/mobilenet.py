@@ -2,7 +2,8 @@
 
 from typing import ClassVar, Literal
 
-from dse.networks.architecture import Architecture, LayerListBuilder, Multiplier, NetworkInputs, PositiveInt
+from dse.networks.architecture import Architecture, Multiplier, NetworkInputs, PositiveInt
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
 
 # Output channels at width 1 and stride of each pair (table 1 of the paper).

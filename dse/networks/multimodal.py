@@ -12,9 +12,10 @@ from typing import ClassVar
 from pydantic import Field
 
 from dse.base.errors import InputError
-from dse.networks.architecture import Architecture, GenerationInputs, LayerListBuilder, NetworkInputs
+from dse.networks.architecture import Architecture, GenerationInputs, NetworkInputs
 from dse.networks.encoder_decoder import make_idle_layer
 from dse.networks.graph import NETWORK_INPUT, SEPARATOR, split_names
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerArrays, LayerRow
 
 LANGUAGE_MODEL, IMAGE_PART = "language_model", "vision_model"

@@ -4,8 +4,9 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
+from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, NetworkInputs, PositiveInt, check_heads
 from dse.networks.decoder_attention import AttentionReads, Heads, add_decoder_attention
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
 
 OFFSET = 2  # the first two learned positions are never used

@@ -5,7 +5,8 @@ Abdin et al. 2024, arXiv 2404.14219 (Phi-3) and 2412.08905 (Phi-4).
 
 from typing import Literal
 
-from dse.networks.architecture import GenerationInputs, LayerListBuilder
+from dse.networks.architecture import GenerationInputs
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.llama import Llama, Projections
 
 

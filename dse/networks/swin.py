@@ -8,7 +8,6 @@ from dse.networks.architecture import (
     Architecture,
     AttentionInputs,
     BlockCounts,
-    LayerListBuilder,
     Multiplier,
     NetworkInputs,
     PositiveInt,
@@ -17,6 +16,7 @@ from dse.networks.architecture import (
     check_patches,
     check_stages,
 )
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
 
 

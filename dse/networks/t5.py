@@ -5,7 +5,7 @@ The table of relative positions is counted with the first norm of its stack; add
 
 from typing import ClassVar, Literal
 
-from dse.networks.architecture import BlockCount, LayerListBuilder, NetworkInputs, PositiveInt
+from dse.networks.architecture import BlockCount, NetworkInputs, PositiveInt
 from dse.networks.encoder_decoder import (
     AttentionModule,
     EncoderDecoder,
@@ -14,6 +14,7 @@ from dse.networks.encoder_decoder import (
     add_cross_attention,
     add_decoder_self_attention,
 )
+from dse.networks.layer_list import LayerListBuilder
 from dse.sparsity.attention.kinds import FULL
 
 

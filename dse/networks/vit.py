@@ -4,16 +4,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import (
-    Architecture,
-    AttentionInputs,
-    BlockCount,
-    LayerListBuilder,
-    NetworkInputs,
-    PositiveInt,
-    check_heads,
-    check_patches,
-)
+from dse.networks.architecture import Architecture, AttentionInputs, BlockCount, NetworkInputs, PositiveInt, check_heads, check_patches
+from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
 
 

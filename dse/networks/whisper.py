@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import BlockCount, LayerListBuilder, NetworkInputs, PositiveInt, check_heads
+from dse.networks.architecture import BlockCount, NetworkInputs, PositiveInt, check_heads
 from dse.networks.encoder_decoder import (
     AttentionModule,
     DecoderInputs,
@@ -13,6 +13,7 @@ from dse.networks.encoder_decoder import (
     add_cross_attention,
     add_decoder_self_attention,
 )
+from dse.networks.layer_list import LayerListBuilder
 from dse.sparsity.attention.kinds import FULL
 
 KERNEL, STRIDE = 3, 2  # of the convolutions over time; the second has the stride (section 2.2)
