@@ -2,14 +2,13 @@
 
 file       the model file, its tensors apart from its graph
 storage    reads the numbers of a tensor, inside the file or outside
-inputs     sizes that the inputs leave open
 shapes     shape of every tensor (operators of onnxruntime included), values of small constant ones
 attention  heads of the attention operators
 operators  which inputs of an operator are weights, which operators are free, multiply-adds of those that are skipped
 weights    weights traced through constant operators
 names      names of layers
 layers     one operator as layers
-network    all operators of a file as a network
+network    sizes that the inputs leave open, and all operators of a file as a network
 """
 
 from pathlib import Path
