@@ -3,13 +3,12 @@ subcommand each.
 
 compilation_cache                      keep compiled functions for the next command
 completion                             names and files that a shell completes
-init                                   write a description to start from
 
 sweep, search                          evaluate a specification
 destination                            where a command writes, and what it may replace
 dataset, show                          `dse plot`, `dse pareto` and `dse show` of a result
 html_report, explore                   `dse report` and `dse explore`
-descriptions                           `dse check`, `list`, `iso`, `pattern` and `schema`
+descriptions                           `dse init`, `check`, `list`, `iso`, `pattern` and `schema`
 explain                                why two designs or networks differ
 trace, io                              read a pruned network
 accuracy_estimate, accuracy_train      `dse accuracy estimate` and `train`

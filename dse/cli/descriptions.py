@@ -1,4 +1,4 @@
-"""Subcommands about descriptions: `dse check`, `list`, `iso`, `pattern` and `schema`."""
+"""Subcommands about descriptions: `dse init`, `check`, `list`, `iso`, `pattern` and `schema`."""
 
 import json
 import sys
@@ -7,12 +7,34 @@ from pathlib import Path
 
 from dse.base import catalog
 from dse.base.errors import InputError
+from dse.base.output_file import check_not_overwritten, check_writable, replace_file
 from dse.base.yaml_document import YamlDocument, load_document
 from dse.report import catalog_tables, pattern
 from dse.schema.accelerator import Accelerator, read_accelerator
-from dse.schema.json_schema import SCHEMAS, json_schema
+from dse.schema.json_schema import SCHEMAS, Kind, json_schema
 from dse.schema.stored_results import RESULT_FILES
+from dse.schema.template import Files, new_files
 from dse.workload import tables
+
+
+def write_template(options: Namespace) -> str:
+    """Write the files of a new description and return their paths; raises InputError if one exists and is not to be replaced."""
+    files = new_files(options.kind, options.file, options.like)
+    description = next(iter(files))
+    check_not_overwritten(*files, force=options.force)
+    if options.editor:
+        files = _with_schema(files, description, options.kind)
+    check_writable(*files)
+    for path, text in files.items():
+        replace_file(path, lambda fresh, text=text: fresh.write_text(text, encoding="utf-8"))
+    return "\n".join(map(str, files))
+
+
+def _with_schema(files: Files, description: Path, kind: Kind) -> Files:
+    """The files with the JSON Schema in the folder of the description, whose first line names it for editors."""
+    schema = description.with_name(f"{kind}.schema.json")
+    modeline = f"# yaml-language-server: $schema=./{schema.name}\n"
+    return {**files, description: modeline + files[description], schema: json.dumps(json_schema(kind), indent=2) + "\n"}
 
 
 def check(options: Namespace) -> int:
@@ -76,7 +98,7 @@ def _print_warnings(path: Path) -> None:
     """Print what is unlikely to be meant in an accelerator to stderr."""
     if not _is_accelerator(path):
         return
-    from dse.report.plausibility import plausibility_warnings
+    from dse.report.accelerator_check import plausibility_warnings
 
     for problem in plausibility_warnings(read_accelerator(path)):
         print(f"warning: {problem}", file=sys.stderr)
@@ -86,7 +108,7 @@ def _list_derived(path: Path) -> str:
     """The numbers of an accelerator that follow from others, with area and power; empty for other descriptions."""
     if not _is_accelerator(path):
         return ""
-    from dse.report.derived_numbers import list_derived_numbers
+    from dse.report.accelerator_check import list_derived_numbers
 
     return list_derived_numbers(read_accelerator(path))
 

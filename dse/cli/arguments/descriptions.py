@@ -36,7 +36,7 @@ EXAMPLES = {
 
 def add_init(subcommands: Subcommands) -> None:
     sentence = "write a commented description of an accelerator, workload, sweep or search to start from"
-    parser = add_subcommand(subcommands, "init", "dse.cli.init:execute", sentence, EXAMPLES["init"])
+    parser = add_subcommand(subcommands, "init", "dse.cli.descriptions:write_template", sentence, EXAMPLES["init"])
     parser.add_argument("kind", choices=KINDS, help="kind of description")
     parser.add_argument("file", metavar="FILE", type=Path, help="file to write (.yaml), whose name is that of the description; for a "
                         "workload: a folder")  # fmt: skip
