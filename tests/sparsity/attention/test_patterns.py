@@ -11,8 +11,8 @@ from dse.base.errors import InputError
 from dse.sparsity.attention.containment import contains
 from dse.sparsity.attention.family import parse_family
 from dse.sparsity.attention.grammar import parse_attention
-from dse.sparsity.attention.masks import score_mask
 from dse.sparsity.attention.pattern import AttentionPattern, FixedPattern
+from tests.sparsity.attention.masks import score_mask
 from tests.sparsity.attention.oracle import fixed_keys, legal_rows
 
 FIXED = [

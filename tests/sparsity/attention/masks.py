@@ -1,4 +1,4 @@
-"""Boolean masks of attention patterns, for small sizes: figures and tests."""
+"""Boolean masks of attention patterns, for small sizes."""
 
 import numpy as np
 from jaxtyping import Bool
