@@ -21,7 +21,8 @@ from dse.sparsity.pruned_pattern import PrunedPattern
 from dse.workload import tables
 from dse.workload.accuracy import AccuracyCurve, accuracy_curves, accuracy_loss
 from dse.workload.schema import Metric
-from dse.workload.workload import Variant, Workload
+from dse.workload.variant import Variant
+from dse.workload.workload import Workload
 
 TABLE = Path(__file__).with_name("published_points.csv")
 CURVES = {  # workload: method of structured points -> method of the unstructured curve

@@ -10,6 +10,7 @@
                             union_density, imbalance
 
 schema            keys and columns of these files
+variant           a network pruned to some sparsity
 workload          a network with its variants
 join_tables       rows of the tables joined into variants
 tables            reads a folder
@@ -18,6 +19,7 @@ accuracy_samples  samples of accuracies from their 90% intervals
 pattern_shares    how often each pattern is the best over these samples, in words
 """
 
-from dse.workload.workload import Variant, Workload
+from dse.workload.variant import Variant
+from dse.workload.workload import Workload
 
 __all__ = ["Variant", "Workload"]

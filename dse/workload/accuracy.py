@@ -22,7 +22,8 @@ from dse.base.errors import InputError, did_you_mean
 from dse.sparsity.grammar import parse
 from dse.sparsity.pattern import Pattern
 from dse.workload.schema import Metric
-from dse.workload.workload import Variant, Workload
+from dse.workload.variant import Variant
+from dse.workload.workload import Workload
 
 ROUNDING_TOLERANCE = 1e-9  # published accuracies are decimals: 76.69 - 76.38 in floats is not quite 0.31
 SPARSITY_TOLERANCE = 1e-6  # within which a sparsity means a measured point of a pattern of fixed density

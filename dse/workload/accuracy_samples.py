@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dse.workload.accuracy import AccuracyCurve
-from dse.workload.workload import Variant
+from dse.workload.variant import Variant
 
 SAMPLES = 1000
 NORMAL_95 = NormalDist().inv_cdf(0.95)  # 1.645 standard deviations from the median to the 95% quantile

@@ -11,7 +11,8 @@ from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.networks.layers import LayerArrays, PerLayer
 from dse.sparsity.pattern import Pattern
 from dse.workload.schema import AccuracyRow, Description, Metric, StoredRow, UnionRow, VariantRow
-from dse.workload.workload import Variant, Workload
+from dse.workload.variant import Variant
+from dse.workload.workload import Workload
 
 Row = TypeVar("Row", VariantRow, AccuracyRow, StoredRow, UnionRow)
 LayerStatistic = TypeVar("LayerStatistic", StoredRow, UnionRow)
