@@ -2,5 +2,4 @@
 
 exploration     what is explored, and the results of a choice
 page            the widgets and charts, by Panel and Bokeh; a choice as an accelerator description
-server          the server on the loopback interface
 """
