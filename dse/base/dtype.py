@@ -24,11 +24,6 @@ def storage_dtype(name: str) -> str:
     return re.sub(r"_acc\d+$", "", name)
 
 
-def accumulator_suffix(name: str) -> str:
-    """The part of a name that states the accumulator: '_acc16' of `fp16_acc16`, empty for the usual accumulator."""
-    return name.removeprefix(storage_dtype(name))
-
-
 def check_dtype_name(name: str, role: str = "weights") -> None:
     """Raise a validation error unless `name` is a known dtype, with or without an accumulator, or a format with scales."""
     number_format(storage_dtype(name) if storage_dtype(name) in BITS_PER_ELEMENT else name, role)

@@ -210,10 +210,6 @@ class EnergyPerOperation(Quantity):
     unit, example = "J/FLOP", "0.5 pJ/FLOP"
 
 
-class AreaPerBandwidth(Quantity):
-    unit, example = "m^2*s/B", "30 mm^2*s/TB"
-
-
 class EnergyPerByte(Quantity):
     unit, example = "J/B", "48 pJ/B"
 

@@ -72,11 +72,6 @@ def _canonical_union(window: int = 0, sinks: int = 0, stride: int = 0) -> Attent
     return TokenUnion(window - 1 if stride and window % stride == 1 else window, sinks, stride)
 
 
-def as_attention(pattern: AttentionPattern | str) -> AttentionPattern:
-    """Parse an attention pattern if it is text; raises InputError."""
-    return parse_attention(pattern) if isinstance(pattern, str) else pattern
-
-
 def _validate_attention(value: object) -> AttentionPattern:
     if isinstance(value, AttentionPattern):
         return value
