@@ -66,21 +66,25 @@ def read_sides(a: object, b: object, quantity: str | None, shared: Settings) -> 
     if quantity in COSTS and not {"workload", "shape", "variant"} & {*shared, *read_settings(a)}:
         shared = {**shared, "shape": "1x1x1"}  # costs do not depend on the network
     own_a, own_b = read_settings(a), read_settings(b)
-    first = inherit(shared, own_a)
+    first = inherit(shared, own_a, shared)
     of_other_device = {key for key in own_a if "." in key} if "accelerator" in own_b else set[str]()
-    second = None if b is None else inherit(first, own_b, {"measured", *of_other_device})
+    second = None if b is None else inherit(first, own_b, shared, {"measured", *of_other_device})
     first, *others = with_common_dtype([first] if second is None else [first, second])
     side_a = make_side(first)
     return side_a, make_side(others[0], [(first, side_a)]) if others else None
 
 
-def inherit(given: Settings, own: Settings, dropped: Set[str] = frozenset()) -> Settings:
-    """The settings `own`, and those of `given` that they leave open, without those with the keys `dropped`."""
+def inherit(given: Settings, own: Settings, shared: Settings, dropped: Set[str] = frozenset()) -> Settings:
+    """The settings `own`, and those of `given` that they leave open, without those with the keys `dropped`.
+
+    A side that names a network has the inputs that both sides share, and no others of `given`.
+    """
     if own.keys() & set(VARIANT_KEYS):
         dropped = {*dropped, *VARIANT_KEYS}
     if own.keys() & set(NETWORK_KEYS):
         dropped = {*dropped, *NETWORK_KEYS, *(key for key in given if is_input(key))}
-    return {**{key: value for key, value in given.items() if key not in dropped}, **own}
+    inputs = {key: value for key, value in shared.items() if is_input(key)}
+    return {**inputs, **{key: value for key, value in given.items() if key not in dropped}, **own}
 
 
 def explain_sides(a: Side, b: Side | None = None, quantity: str | None = None) -> Explanation:

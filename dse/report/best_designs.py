@@ -180,10 +180,10 @@ def _rank_cells(
     part = np.moveaxis(scores, (dims.index("batch"), dims.index("variant")), (0, -1))[batch][..., variants[eligible]]
     if dense is not None:
         own = np.moveaxis(dense, (dims.index("batch"), dims.index("variant")), (0, -1))[batch][..., variants[:1]]
-        part = np.concatenate([part, own], axis=-1)
+        part = np.concatenate([own, part], axis=-1)  # of equal ones, the dense network comes first
     if not part.shape[-1]:
         return []
-    labels = [(int(variant), 0) for variant in variants[eligible]] + [(int(variants[0]), 1)] * (dense is not None)
+    labels = [(int(variants[0]), 1)] * (dense is not None) + [(int(variant), 0) for variant in variants[eligible]]
     best = part.argmin(axis=-1)
     lowest = np.take_along_axis(part, best[..., None], axis=-1)[..., 0].ravel()
     finite = np.flatnonzero(np.isfinite(lowest))

@@ -126,3 +126,12 @@ def test_a_word_that_names_a_pruning_method_is_one(method):
 def test_a_misspelt_name_is_no_pruning_method(word, name):
     with pytest.raises(InputError, match=f"did you mean '{name}'"):
         read_settings(word)
+
+
+def test_shared_inputs_hold_for_sides_that_name_their_networks():
+    """They are not lost with the inputs of the other side's network, and an unknown one is an error."""
+    written = dse.explain("a100-sxm4-80gb, llama-2-7b, phase=decode", "h100-sxm5-80gb, llama-2-7b, phase=decode")
+    assert dse.explain("a100-sxm4-80gb, llama-2-7b", "h100-sxm5-80gb, llama-2-7b", phase="decode").value_b == written.value_b
+    assert dse.explain("a100-sxm4-80gb, llama-2-7b, phase=decode", "h100-sxm5-80gb, llama-2-7b").value_b != written.value_b
+    with pytest.raises(dse.InputError, match="'phse' is not a setting of a side; did you mean 'phase'"):
+        dse.explain("a100-sxm4-80gb, llama-2-7b", phse="decode")
