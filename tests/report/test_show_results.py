@@ -215,3 +215,13 @@ def test_intervals_of_accuracies_are_shown_with_how_often_each_pattern_is_the_be
     assert "accuracy drop 1 (0 - 2) points" in text
     assert "otherwise the accuracies cannot decide" in text.replace("\n  ", " ")
     assert "accuracy_low" in render(result_tables(results), "csv").splitlines()[0]
+
+
+def test_of_equal_networks_the_dense_one_is_the_best(folder, edited):
+    """A pruned network that runs dense gains nothing, so that it is no reason to prune."""
+    edited("chip.yaml", ("pattern: unstructured,", "enabled: false, pattern: unstructured,"))
+    with pytest.warns(dse.ModelWarning, match="has no enabled run for 'unstructured'"):
+        results = dse.sweep(edited("small.yaml", ("methods: all", "sparsities: [0.9]")))
+    rows = best_designs(with_all_dims(results), make_ranking(results, None, None, 100.0), top=1)
+    assert results.method.values.tolist() == ["pruned"]
+    assert rows.method.tolist() == ["dense", "dense"]  # at both batch sizes
