@@ -8,7 +8,6 @@ import pandas as pd
 import xarray as xr
 from optuna.exceptions import OptunaError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from sqlalchemy.exc import SQLAlchemyError
 
 from dse.base import catalog, output_file
 from dse.base.display_units import format_quantity
@@ -93,6 +92,8 @@ def _open_storage(journal: Path, url: str | None, must_exist: bool) -> BaseStora
             raise InputError(f"there is no search in '{journal.parent}'", "start it without --resume and --join")
         journal.parent.mkdir(parents=True, exist_ok=True)
         return JournalStorage(Journal(journal))
+    from sqlalchemy.exc import SQLAlchemyError  # imported late, because few searches have a database
+
     try:
         return RDBStorage(url)
     except (SQLAlchemyError, OptunaError, ImportError, OSError, ValueError) as error:

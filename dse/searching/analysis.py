@@ -1,6 +1,7 @@
 """Analyse a search: which parameters matter, and how far it was from random search and from the exact optimum."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 
 import jax
@@ -12,8 +13,8 @@ from optuna.distributions import BaseDistribution, FloatDistribution
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
 from dse.searching.local_search import compile_derivatives, variants_of
-from dse.searching.samplers import distribution, evaluate_all
-from dse.searching.space import Dimension
+from dse.searching.samplers import CHUNK_DESIGNS, distribution, evaluate_all
+from dse.searching.space import DesignMatrix, Dimension
 from dse.sweeping.pareto_front import hypervolume
 
 IMPORTANCE_SAMPLES = 2000  # random designs from which importances are estimated
@@ -70,14 +71,29 @@ def _distribution_of_all_values(dimension: Dimension) -> BaseDistribution:
 
 
 def search_randomly(archive: Archive) -> Archive:
-    """The archive of a random search with as many evaluations."""
+    """The archive of a random search with as many evaluations, in batches of its history."""
     evaluator, evaluations = archive.evaluator, archive.evaluated_count
     random = Archive(evaluator)
     generator = np.random.default_rng(evaluator.problem.search.seed + 1)
     size = max(evaluations // HISTORY_BATCHES + 1, evaluator.problem.search.ask_batch)
+    batches = []
     for start in range(0, min(evaluations, MAX_RANDOM_DESIGNS), size):
-        random.evaluate(evaluator.space.random_designs(min(size, evaluations - start), generator))
+        batches.append(evaluator.space.random_designs(min(size, evaluations - start), generator))
+        if sum(map(len, batches)) >= CHUNK_DESIGNS:
+            _add_batches(random, batches)
+            batches = []
+    _add_batches(random, batches)
     return random
+
+
+def _add_batches(archive: Archive, batches: Sequence[DesignMatrix]) -> None:
+    """Evaluate all designs of some batches at once, which takes fewer calls, and add them batch by batch."""
+    if not batches:
+        return
+    ends = np.cumsum([len(batch) for batch in batches])[:-1]
+    objectives, excess = (np.split(scores, ends) for scores in archive.evaluator.score(np.concatenate(batches)))
+    for batch in zip(batches, objectives, excess, strict=True):
+        archive.add(*batch)
 
 
 def hypervolume_histories(*archives: Archive) -> list[Float[np.ndarray, "batch"]]:

@@ -30,6 +30,7 @@ from dse.workload import Variant
 
 MAX_BATCH = 16384  # designs evaluated at once: their rates stay in the cache
 MIN_BATCH = 64  # designs evaluated at once: smaller batches are padded
+MAX_SPLIT = 256  # designs that are evaluated in parts of the smallest size
 MAX_SAMPLED_LATENCIES = 4_000_000  # of variants on designs in samples of efficiencies, in memory at once
 SIGNIFICANT_DIGITS = 12  # of scores: differences between compilers must not decide
 
@@ -54,9 +55,13 @@ class BatchResults:
 
 
 class Evaluator:
-    """Evaluate the designs of a space; `base`: what performance is relative to (default: the dense networks on its accelerator)."""
+    """Evaluate the designs of a space.
 
-    def __init__(self, space: Space, problem: SearchProblem, base: Base | None = None):
+    `base`: what performance is relative to (default: the dense networks on its accelerator). `work_cache`: that of another evaluator of the
+    same variants under the same model options.
+    """
+
+    def __init__(self, space: Space, problem: SearchProblem, base: Base | None = None, work_cache: WorkCache | None = None):
         self.space, self.problem = space, problem
         self.variants = [variant for variants in problem.feasible_variants.values() for variant in variants]
         self.numeric_paths = [dimension.path for dimension in space.dimensions if not dimension.categorical]
@@ -65,7 +70,7 @@ class Evaluator:
         robust, fidelity = problem.search.robust, problem.options.fidelity
         self.efficiency_samples = EfficiencySamples(robust, fidelity, problem.search.seed) if robust else None
         self._configs: dict[tuple[float, ...], CategoricalConfig] = {}
-        self._work_cache = WorkCache()  # of the variants and the model options of the search
+        self.work_cache = work_cache or WorkCache()  # of the variants and the model options of the search
         self.derivatives: dict[CategoricalConfig, Derivatives] = {}  # compiled ones, of the local search
 
     @cached_property
@@ -150,7 +155,10 @@ class Evaluator:
 
     def chosen_variants(self, design: Float[np.ndarray, "dimension"]) -> dict[str, Variant]:
         """The variant that each network runs on one design."""
-        choice = self.evaluate_networks(design[None]).choice[:, 0]
+        return self.named_variants(self.evaluate_networks(design[None]).choice[:, 0])
+
+    def named_variants(self, choice: Int[np.ndarray, "network"]) -> dict[str, Variant]:
+        """The variant of each network by its name, from the indices of variants."""
         return {name: self.variants[index] for name, index in zip(self.problem.feasible_variants, choice, strict=True)}
 
     def config(self, design: Float[np.ndarray, "dimension"]) -> CategoricalConfig:
@@ -164,7 +172,7 @@ class Evaluator:
                 for name, variants in self.problem.feasible_variants.items()
                 for variant in variants
             ]
-            self._configs[key] = build_config(accelerator, self.space, problem, runs, with_energy, self._work_cache)
+            self._configs[key] = build_config(accelerator, self.space, problem, runs, with_energy, self.work_cache)
         return self._configs[key]
 
     def problem_at(self, design: Float[np.ndarray, "dimension"]) -> SearchProblem:
@@ -249,8 +257,21 @@ class Evaluator:
     ) -> tuple[Float[np.ndarray, "variant design"], Float[np.ndarray, "variant design"] | None]:
         """Latency [s] and, if the search needs it, energy of the work [J] of `count` designs with the given values.
 
-        The batch is padded to a power of four, so that few sizes are compiled.
+        The batch is padded to a power of four, so that few sizes are compiled; a small one is split, which takes less time than to compile.
         """
+        if MIN_BATCH < count <= MAX_SPLIT:
+            starts = range(0, count, MIN_BATCH)
+            parts = [
+                self.evaluate_variants(
+                    config,
+                    {path: np.broadcast_to(column, count)[start : start + MIN_BATCH] for path, column in values.items()},
+                    min(MIN_BATCH, count - start),
+                    slowdown,
+                )
+                for start in starts
+            ]
+            latencies, energies = zip(*parts, strict=True)
+            return np.concatenate(latencies, axis=1), None if energies[0] is None else np.concatenate(energies, axis=1)
         padded = MIN_BATCH
         while padded < count:
             padded *= 4

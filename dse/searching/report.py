@@ -63,16 +63,17 @@ def best_designs_table(archive: Archive, sampled: SampledDesigns | None = None) 
     scores = evaluator.evaluate_networks(designs)
     table = pd.DataFrame(evaluator.space.decode(designs) | scores.combined | uncertainty.interval_columns(evaluator, designs))
     table.insert(0, "rank", np.arange(1, len(designs) + 1))
-    excess, bounds = evaluator.score(designs)[1], evaluator.problem.search.bounds
+    excess, bounds = evaluator.score_results(scores, len(designs))[1], evaluator.problem.search.bounds
     table["active"] = [", ".join(str(bound) for bound, value in zip(bounds, row, strict=True) if value > -ACTIVE_MARGIN) for row in excess]
     if any(dimension.conditions for dimension in evaluator.space.dimensions):
         inactive = [np.where(dimension.is_active(designs), "", dimension.path) for dimension in evaluator.space.dimensions]
         table["inactive"] = [", ".join(filter(None, row)) for row in np.stack(inactive, axis=1)]
     if len(evaluator.problem.feasible_variants) > 1:
         table["networks"] = [_describe_networks(evaluator, scores.each, number) for number in range(len(designs))]
-    variants = [evaluator.chosen_variants(design) for design in designs]
-    table["bound"] = [_describe_bounds(evaluator, design, chosen) for design, chosen in zip(designs, variants, strict=True)]
-    unused = [_list_unused_runs(evaluator, design, chosen) for design, chosen in zip(designs, variants, strict=True)]
+    variants = [evaluator.named_variants(choice) for choice in scores.choice.T]
+    layers = [_layer_results(evaluator, design, chosen) for design, chosen in zip(designs, variants, strict=True)]
+    table["bound"] = [_describe_bounds(of_networks) for of_networks in layers]
+    unused = [_list_unused_runs(evaluator, design, of_networks) for design, of_networks in zip(designs, layers, strict=True)]
     if any(unused):
         table["unused"] = [", ".join(runs) for runs in unused]
     table["states"] = ["; ".join(f"{name}: {_describe_variant(variant)}" for name, variant in chosen.items()) for chosen in variants]
@@ -119,21 +120,21 @@ def _describe_networks(evaluator: Evaluator, results: dict[str, np.ndarray], des
     return "; ".join(texts)
 
 
-def _describe_bounds(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], variants: dict[str, Variant]) -> str:
+def _describe_bounds(results: dict[str, xr.Dataset]) -> str:
     """Shares of the latency by the resource that sets it, as in 'resnet50: tensor_core 61%, dram 39%'."""
     texts = []
-    for name, layers in _layer_results(evaluator, design, variants).items():
+    for name, layers in results.items():
         shares = layers.latency.groupby(layers.bound).sum() / layers.latency.sum()
         ordered = sorted(zip(shares.bound.values, shares.values, strict=True), key=lambda pair: -pair[1])
         texts.append(f"{name}: " + ", ".join(f"{resource} {100 * share:.0f}%" for resource, share in ordered))
     return "; ".join(texts)
 
 
-def _list_unused_runs(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], variants: dict[str, Variant]) -> list[str]:
+def _list_unused_runs(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], results: dict[str, xr.Dataset]) -> list[str]:
     """The enabled runs that no layer of any network uses, as in 'tensor_core.sparse_24': the design does not need them."""
     accelerator, problem = evaluator.space.accelerator_at(design), evaluator.problem_at(design)
-    used = {str(name) for layers in _layer_results(evaluator, design, variants).values() for name in layers.execution.values}
-    dtypes = dict.fromkeys(problem.run_settings(name)[1].compute for name in variants)
+    used = {str(name) for layers in results.values() for name in layers.execution.values}
+    dtypes = dict.fromkeys(problem.run_settings(name)[1].compute for name in results)
     units = accelerator.units.items()
     runs = [f"{unit}.{name}" for dtype in dtypes for unit, each in units for name in enabled_runs(each, dtype) if name != "dense"]
     return [run for run in dict.fromkeys(runs) if not any(name == run or name.startswith(f"{run} ") for name in used)]
@@ -168,7 +169,8 @@ def evaluate_devices(evaluator: Evaluator, problem: SearchProblem) -> pd.DataFra
         with suppress(InputError):  # another dtype, or no process to compute costs from
             if not device.hypothetical and device.cost.area is not None and device.cost.power is not None:
                 kernels = problem.kernels if problem.options.efficiencies else available_kernels(device, problem.options)
-                own = Evaluator(Space(device, ()), replace(problem, kernels=kernels), base)
+                own_problem = replace(problem, kernels=kernels, given_variants=evaluator.problem.feasible_variants)
+                own = Evaluator(Space(device, ()), own_problem, base, evaluator.work_cache)
                 rows.append({"device": name} | {key: float(values[0]) for key, values in own.evaluate(np.empty((1, 0))).items()})
     return pd.DataFrame(rows)
 
