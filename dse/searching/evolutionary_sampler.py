@@ -8,7 +8,6 @@ Proposals depend only on the seed, the number of trials and the designs evaluate
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -102,15 +101,15 @@ def _reflect(positions: Positions) -> Positions:
 class FixedSampler(BaseSampler):
     """A sampler of Optuna that gives each trial the parameters of the next design of a list."""
 
-    def __init__(self, params: list[dict[str, Any]], distributions: Mapping[str, BaseDistribution]):
+    def __init__(self, params: list[dict[str, float]], distributions: Mapping[str, BaseDistribution]):
         self._params = iter(params)
         self._distributions = dict(distributions)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         return self._distributions
 
-    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]) -> dict[str, Any]:
+    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]) -> dict[str, float]:
         return next(self._params)
 
-    def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution) -> Any:
+    def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution) -> float:
         raise AssertionError(f"'{param_name}' has a value in each design")

@@ -9,7 +9,6 @@ import os
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 
@@ -35,7 +34,7 @@ class Journal(JournalFileBackend):
         finally:
             self._write_lock.release()
 
-    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+    def append_logs(self, logs: list[dict[str, object]]) -> None:
         self._write_lock.acquire()
         try:
             with open(self._file_path, "ab") as file:
@@ -52,7 +51,7 @@ class Journal(JournalFileBackend):
             self._write_lock.release()
 
 
-def _format_line(log: dict[str, Any], offset: int) -> bytes:
+def _format_line(log: dict[str, object], offset: int) -> bytes:
     """An operation as the line that begins at byte `offset`."""
     text = json.dumps(log, separators=(",", ":")).encode()[:-1]
     return text + CHECKSUM_KEY + _checksum(text, offset) + b'"}\n'

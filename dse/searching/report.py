@@ -3,7 +3,6 @@
 import json
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -181,7 +180,7 @@ def front_dataset(archive: Archive) -> xr.Dataset:
     order = indices[np.argsort(archive.values[indices, 0], kind="stable")]
     designs = archive.designs[order]
     units = {dimension.path: dimension.axis.unit or "1" for dimension in evaluator.space.dimensions if not dimension.categorical}
-    coords: dict[str, Any] = {
+    coords = {
         path: ("point", values.astype(object) if values.dtype.kind == "U" else values, {"units": units[path]} if path in units else {})
         for path, values in evaluator.space.decode(designs).items()
     }

@@ -4,7 +4,6 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 from optuna.storages import BaseStorage
@@ -33,7 +32,7 @@ from dse.sweeping.model_warnings import ModelWarning
 
 
 def search(
-    spec: str | Path | Mapping[str, Any],
+    spec: str | Path | Mapping[str, object],
     *,
     storage: str | BaseStorage | None = None,
     resume: bool = False,
@@ -153,7 +152,7 @@ def to_dataset(archive: Archive, random: Archive) -> xr.Dataset:
     return front_dataset(archive).assign_attrs(attributes | ({} if regret is None else {"regret": regret}))
 
 
-def _specification_attributes(evaluator: Evaluator) -> dict[str, Any]:
+def _specification_attributes(evaluator: Evaluator) -> dict[str, str | int]:
     """The specification of a search, as attributes of a dataset."""
     problem = evaluator.problem
     search = problem.search

@@ -10,7 +10,6 @@ not been killed: a batch that was not proposed completely is proposed again, fro
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import optuna
@@ -232,24 +231,24 @@ def _suggest_value(trial: Trial, dimension: Dimension) -> float:
     return trial.suggest_int(dimension.path, 0, dimension.choices - 1)
 
 
-def _is_proposed(space: Space, params: dict[str, Any]) -> bool:
+def _is_proposed(space: Space, params: Mapping[str, float]) -> bool:
     """Whether a trial has a parameter for each dimension whose condition holds."""
     design = _to_design(space, params)
     return all(d.path in params or any(design[other] != value for other, value in d.conditions) for d in space.dimensions)
 
 
-def _to_design(space: Space, params: dict[str, Any]) -> Float[np.ndarray, "dimension"]:
+def _to_design(space: Space, params: Mapping[str, float]) -> Float[np.ndarray, "dimension"]:
     """A design from the parameters of a trial; dimensions without one have the value of the description."""
     return np.array([params.get(dimension.path, dimension.described) for dimension in space.dimensions], float)
 
 
-def _to_params(space: Space, design: Float[np.ndarray, "dimension"]) -> dict[str, Any]:
+def _to_params(space: Space, design: Float[np.ndarray, "dimension"]) -> dict[str, float]:
     """The parameters of a trial: a value for each dimension whose condition holds."""
     active = [(value, d) for value, d in zip(design, space.dimensions, strict=True) if d.is_active(design[None])[0]]
     return {dimension.path: float(value) if dimension.continuous else int(value) for value, dimension in active}
 
 
-def _to_designs(space: Space, params: list[dict[str, Any]]) -> DesignMatrix:
+def _to_designs(space: Space, params: Sequence[Mapping[str, float]]) -> DesignMatrix:
     return space.canonicalize(np.stack([_to_design(space, each) for each in params]))
 
 

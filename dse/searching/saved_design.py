@@ -1,7 +1,6 @@
 """A design as an accelerator description: each changed number says what it was, costs are those of the cost model."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import yaml
 
@@ -14,7 +13,7 @@ from dse.model.cost.power import power
 from dse.schema.accelerator import Accelerator
 from dse.searching.archive import Archive
 
-Description = dict[str, Any]
+Description = dict[str, object]
 
 
 def best_design_text(archive: Archive) -> str:

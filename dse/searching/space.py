@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -220,12 +219,12 @@ class Space:
         """Values of the numeric dimensions, and of all numbers that follow from them on a categorical configuration, by path."""
         return {**values, **accelerator.links.evaluate(values, accelerator.value, array_module)}
 
-    def categorical_values(self, design: Float[np.ndarray, "dimension"]) -> dict[str, Any]:
+    def categorical_values(self, design: Float[np.ndarray, "dimension"]) -> dict[str, object]:
         """Values of the categorical dimensions of an accelerator, as a description states them."""
         categorical = [(number, d) for number, d in enumerate(self.dimensions) if d.categorical and d.path not in RUN_SETTINGS]
         return {d.path: d.axis.yaml_values[int(design[number])] for number, d in categorical}
 
-    def run_settings(self, design: Float[np.ndarray, "dimension"]) -> dict[str, Any]:
+    def run_settings(self, design: Float[np.ndarray, "dimension"]) -> dict[str, object]:
         """The batch size and the dtype of a design, as far as the search may choose them."""
         chosen = [(number, d) for number, d in enumerate(self.dimensions) if d.path in RUN_SETTINGS]
         return {d.path: d.axis.yaml_values[int(design[number])] for number, d in chosen}

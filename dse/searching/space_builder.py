@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -124,7 +123,7 @@ def _parse_described(accelerator: Accelerator, axis: Axis) -> Axis | None:
     if value is None:
         return None
     if isinstance(value, Quantity):
-        yaml_value: Any = f"{value.value!r} {value.unit}".strip()
+        yaml_value: object = f"{value.value!r} {value.unit}".strip()
     else:
         yaml_value = list(value) if isinstance(value, tuple) else value if isinstance(value, bool) else str(value)
     return parse_axis(axis.path, [yaml_value], [accelerator])
@@ -136,7 +135,7 @@ def _index_of_described(axis: Axis, described: Axis | None) -> int | None:
     return int(equal[0]) if len(equal) else None
 
 
-def _add_conditions(dimension: Dimension, when: Mapping[str, Any], earlier: Sequence[Dimension], accelerator: Accelerator) -> Dimension:
+def _add_conditions(dimension: Dimension, when: Mapping[str, object], earlier: Sequence[Dimension], accelerator: Accelerator) -> Dimension:
     """The dimension with its conditions, and with the description's value among the values of its axis."""
     if not when:
         return dimension
@@ -154,7 +153,7 @@ def _add_conditions(dimension: Dimension, when: Mapping[str, Any], earlier: Sequ
     return replace(dimension, axis=extended, described=len(axis), conditions=conditions)
 
 
-def _parse_conditions(path: str, when: Mapping[str, Any], earlier: Sequence[Dimension]) -> tuple[tuple[int, int], ...]:
+def _parse_conditions(path: str, when: Mapping[str, object], earlier: Sequence[Dimension]) -> tuple[tuple[int, int], ...]:
     """Indices of dimensions and of their required values. Dimensions come before those that depend on them, so there are no cycles."""
     names, conditions = [dimension.path for dimension in earlier], []
     for other, value in when.items():
