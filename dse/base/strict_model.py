@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from dse.base.errors import InputError, Problem, did_you_mean
@@ -136,7 +137,7 @@ def _example(model: type[BaseModel], loc: KeyPath) -> str:
     return examples[0] if examples else "..."
 
 
-SchemaNode = dict[str, Any]  # of a JSON Schema
+SchemaNode = JsonSchemaValue  # of a JSON Schema
 
 
 @cache

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from dse.base.errors import InputError
@@ -147,7 +148,7 @@ class Quantity(StrictModel):
             raise field_error(problem.message, problem.fix) from error
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         mapping = handler.resolve_ref_schema(handler(schema))
         mapping["properties"].pop("text", None)
         plain = {"type": "string" if cls.unit else "number", "examples": [cls.example]}

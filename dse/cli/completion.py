@@ -1,8 +1,7 @@
 """Completion of `dse` in a shell, by argcomplete: subcommands, options, names of the catalogue and files."""
 
 import argparse
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 from dse.base import catalog
 from dse.base.errors import InputError
@@ -63,7 +62,7 @@ def subcommand_parsers(parser: argparse.ArgumentParser) -> dict[str, argparse.Ar
     return parsers
 
 
-def _completer(folders: tuple[catalog.CatalogFolder, ...], files: Callable[..., Any]) -> Completer:
+def _completer(folders: tuple[catalog.CatalogFolder, ...], files: Callable[..., Iterable[str]]) -> Completer:
     def candidates(prefix: str, **_: object) -> list[str]:
         names = [name for folder in folders for name in catalog.list_names(folder) if name.startswith(prefix)]
         return [*names, *files(prefix)]

@@ -208,7 +208,7 @@ def mix_sides(a: Side, b: Side, factors: Sequence[Factor], from_b: Iterable[str]
     )  # fmt: skip
 
 
-def _mix_networks(a: Side, b: Side, keys: set[str]) -> dict[str, Any]:
+def _mix_networks(a: Side, b: Side, keys: set[str]) -> dict[str, object]:
     """The fields of a side that describe its network."""
     of_b = b if {"variant", "network"} & keys else a
     inputs = {} if a.workload is None or b.workload is None else {key for key in b.workload.all_inputs if key in keys}
@@ -238,7 +238,7 @@ def _mix_accelerators(a: Accelerator, b: Accelerator, factors: Sequence[Factor])
 
 def _with_parts(a: Any, b: Any, paths: Sequence[Path]) -> Any:
     """`a` with the parts at some paths from `b`."""
-    updates: dict[str, Any] = {}
+    updates: dict[str, object] = {}
     for head in dict.fromkeys(path[0] for path in paths):
         deeper = [path[1:] for path in paths if path[0] == head and len(path) > 1]
         updates[head] = _with_parts(_child(a, head), _child(b, head), deeper) if deeper else _child(b, head)

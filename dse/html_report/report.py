@@ -6,13 +6,13 @@ The page is one file that loads nothing: a template, the style, the scripts, plo
 import json
 from html import escape
 from importlib.resources import files
-from typing import Any
 
 from dse.base.errors import InputError, ProblemCollector
 from dse.html_report import sweep_section, validation_section
+from dse.html_report.display import PageContents
 from dse.html_report.results_files import Results
 
-Section = dict[str, Any]
+Section = PageContents
 OVERVIEW_HEADER = ("dataset", "network", "batch", "pruning", "design", "speedup", "time", "accuracy", "limited by")
 ASSETS = files("dse.html_report") / "assets"
 SCRIPTS = ("data.js", "charts.js", "table.js", "page.js")  # in the order in which they are read

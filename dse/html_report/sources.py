@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import xarray as xr
 
@@ -17,7 +16,7 @@ from dse.workload import Variant, Workload
 
 PROVENANCE = ("command", "created", "versions", "device", "seed", "spec_path", "spec_sha256")
 
-Table = dict[str, Any]  # title, header and rows of text
+Table = dict[str, object]  # title, header and rows of text
 
 
 def source_tables(plan: Plan) -> list[Table]:

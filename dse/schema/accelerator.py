@@ -298,7 +298,7 @@ def _leaf_paths(part: object, prefix: str) -> Iterator[str]:
         yield from _leaf_paths(child, f"{prefix}.{name}")
 
 
-def _set_value(data: object, path: list[str], value: object) -> dict[str, Any]:
+def _set_value(data: object, path: list[str], value: object) -> dict[str, object]:
     """A copy of nested mappings with `value` at `path`; mappings on the way are added where they are missing."""
     head, *rest = path
     mapping = data if isinstance(data, Mapping) else {}

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
 from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
@@ -119,12 +120,12 @@ class Scores(StrictModel):
 SYNONYMS = {"weights": "pattern", "inputs": "activations"}  # keys of a run, named by the operand
 
 
-def rename_synonyms(run: Mapping[str, object]) -> dict[str, Any]:
+def rename_synonyms(run: Mapping[str, object]) -> dict[str, object]:
     """A run as a description states it, with `pattern` and `activations` in place of their synonyms."""
     return {SYNONYMS.get(key, key): value for key, value in run.items()}
 
 
-def _describe_synonyms(schema: dict[str, Any]) -> None:
+def _describe_synonyms(schema: JsonSchemaValue) -> None:
     properties = schema["properties"]
     properties |= {synonym: properties[name] for synonym, name in SYNONYMS.items()}
     schema["required"].remove("pattern")
@@ -225,7 +226,7 @@ class Run(StrictModel):
         return self
 
 
-def _require_peak_or_macs(schema: dict[str, Any]) -> None:
+def _require_peak_or_macs(schema: JsonSchemaValue) -> None:
     schema.pop("required")
     schema["anyOf"] = [{"required": ["peak"]}, {"required": ["macs"]}]
 

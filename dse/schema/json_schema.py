@@ -1,9 +1,10 @@
 """The JSON Schema of each kind of description, for editors: every property has a description, its unit and an example."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
+from pydantic.json_schema import JsonSchemaValue
 from yamlcore import CoreLoader
 
 from dse.base.units import UNIT_KEYWORD
@@ -18,7 +19,7 @@ SCHEMAS: dict[Kind, type[Accelerator | Description | SweepSpec]] = {
     "sweep": SweepSpec,
     "search": SweepSpec,
 }
-Node = dict[str, Any]  # of a JSON Schema
+Node = JsonSchemaValue  # of a JSON Schema
 
 
 def json_schema(kind: Kind) -> Node:

@@ -230,7 +230,7 @@ def _schema_of(annotation: object) -> object:
     return annotation if is_model or get_origin(annotation) is dict else None
 
 
-def _set_value(data: Mapping[str, Any], loc: Location, value: object) -> dict[str, Any]:
+def _set_value(data: Mapping[str, Any], loc: Location, value: object) -> dict[str, object]:
     """A copy of nested mappings with `value` at `loc`."""
     head, *rest = loc
     return {**data, head: _set_value(data[head], tuple(rest), value) if rest else value}

@@ -115,7 +115,7 @@ def _workload_object(key: object, selection: object) -> Workload | None:
     return reference if isinstance(reference, Workload) else None
 
 
-def _add_workload(key: Any, selection: Any, described: dict[str, Any], workloads: dict[str, Workload]) -> None:
+def _add_workload(key: Any, selection: Any, described: dict[str, object], workloads: dict[str, Workload]) -> None:
     """Add a workload to the described ones and, if it is an object, to the loaded ones; raises InputError."""
     workload = _workload_object(key, selection)
     name = key.name if isinstance(key, Workload) else key

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, PrivateAttr, Tag, ValidationInfo, field_validator
 
@@ -19,7 +19,7 @@ from dse.sparsity.grammar import PatternAliases, read_pattern_aliases
 from dse.workload import Workload
 
 Batch = Annotated[int, Field(ge=1, le=10**9)]
-WorkloadList = list[str | WorkloadSelection | dict[str, Any]]
+WorkloadList = list[str | WorkloadSelection | dict[str, object]]
 
 
 class _ConditionalAxis(StrictModel):

@@ -1,7 +1,7 @@
 """The schema of a workload in a specification: which of its variants are evaluated, and on which inputs."""
 
 import itertools
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
@@ -57,7 +57,7 @@ def _reference_tag(value: object) -> str:
 
 
 DescriptionReference = Annotated[
-    Annotated[str, Tag("value")] | Annotated[dict[str, Any], Tag("description")], Discriminator(_reference_tag)
+    Annotated[str, Tag("value")] | Annotated[dict[str, object], Tag("description")], Discriminator(_reference_tag)
 ]  # a name in the catalogue, a path, or the description itself
 
 

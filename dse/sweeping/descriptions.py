@@ -59,7 +59,7 @@ def _with_densities(workload: Workload, densities: Sequence[float]) -> list[Work
     )
 
 
-def _load_workload(key: str, selection: WorkloadSelection, inputs: dict[str, Any], spec: SweepSpec, document: YamlDocument) -> Workload:
+def _load_workload(key: str, selection: WorkloadSelection, inputs: dict[str, object], spec: SweepSpec, document: YamlDocument) -> Workload:
     if key in spec.loaded_workloads:
         return spec.loaded_workloads[key]
     if isinstance(selection.workload, dict):

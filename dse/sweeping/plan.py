@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
@@ -119,7 +118,7 @@ class Plan:
 
     def categorical_designs(self) -> Iterator[tuple[Position, Accelerator]]:
         """Each accelerator with each combination of the categorical axes, all other axes at their first value."""
-        first_values: dict[str, Any] = {axis.path: axis.yaml_values[0] for axis in self.axes}
+        first_values: dict[str, object] = {axis.path: axis.yaml_values[0] for axis in self.axes}
         for number, accelerator in enumerate(self.accelerators):
             for position, values in iterate_combinations(self.axes, "categorical"):
                 yield {"accelerator": number, **position}, accelerator.replace({**first_values, **values})

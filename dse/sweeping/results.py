@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -222,8 +221,8 @@ def label_dataset(plan: Plan, resources: Sequence[str], executions: Sequence[str
     return dataset
 
 
-def _coordinates(plan: Plan, resources: Sequence[str], executions: Sequence[str]) -> dict[str, Any]:
-    coords: dict[str, Any] = {"accelerator": _to_text(accelerator.name for accelerator in plan.accelerators)}
+def _coordinates(plan: Plan, resources: Sequence[str], executions: Sequence[str]) -> dict[str, object]:
+    coords: dict[str, object] = {"accelerator": _to_text(accelerator.name for accelerator in plan.accelerators)}
     for axis in plan.axes:
         values = axis.values.astype(object) if axis.values.dtype.kind == "U" else axis.values
         coords[axis.path] = (axis.path, values, {"units": axis.unit or "1"} if axis.values.dtype.kind == "f" else {})

@@ -1,6 +1,6 @@
 """The schema of a workload: the keys of workload.yaml and the columns of its CSV tables."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -29,7 +29,7 @@ class PublishedCount(StrictModel):
 
     value: float = Field(gt=0, description="the count, without a unit", examples=[25557032])
     source: str = Field(min_length=1, description="where it was read", examples=["torchvision 0.20 model table"])
-    inputs: dict[str, Any] = Field({}, description="inputs of the network that it holds for", examples=["{sequence: 512}"])
+    inputs: dict[str, object] = Field({}, description="inputs of the network that it holds for", examples=["{sequence: 512}"])
 
 
 class PublishedCounts(StrictModel):
@@ -63,7 +63,7 @@ class Description(StrictModel):
             "num_attention_heads: 12, max_position_embeddings: 2048}"
         ],
     )
-    inputs: dict[str, Any] = Field(
+    inputs: dict[str, object] = Field(
         {}, description="inputs that the network runs on, unless a sweep sets others", examples=["{sequence: 512}"]
     )
     published: PublishedCounts | None = Field(

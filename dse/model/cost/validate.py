@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -120,7 +120,7 @@ def _format_table(rows: Sequence[Row], summary: dict[str, dict[str, float]]) -> 
     return "\n".join(lines)
 
 
-def _format_cell(key: str, value: Any) -> str:
+def _format_cell(key: str, value: object) -> str:
     if value is None:
         return ""
     if key.endswith("error"):

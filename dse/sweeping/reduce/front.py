@@ -5,7 +5,6 @@ A point that another point of its chunk dominates is not on the front of the swe
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -186,7 +185,7 @@ class FrontReducer:
         members = members[np.argsort(partial["at"][members])]
         return members[pareto.order_front(partial["points"][members], next(iter(self.signs.values())), ties=True)]
 
-    def _measure_group(self, group: int, points: Float[np.ndarray, "point objective"], partial: Partial) -> dict[str, Any]:
+    def _measure_group(self, group: int, points: Float[np.ndarray, "point objective"], partial: Partial) -> dict[str, object]:
         finite, left_out = partial["counts"][group].tolist()
         labels, _ = self.groups[group]
         measures = pareto.measure_front(points, partial["worst"][group], partial["best"][group], self.signs, {})
