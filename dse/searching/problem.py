@@ -14,9 +14,8 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import ProblemCollector, did_you_mean
 from dse.base.expression import Expression, split_brackets
 from dse.base.yaml_document import YamlDocument
-from dse.model.cost.coefficients import check_process
+from dse.model.cost.coefficients import PROCESS_PATH, check_process
 from dse.model.cost.design import Design
-from dse.model.cost.energy import PROCESS_PATH
 from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import available_kernels, select_kernels
 from dse.model.executions import list_executions

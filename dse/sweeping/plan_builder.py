@@ -14,8 +14,8 @@ from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.base.progress import progress_bar
 from dse.base.yaml_document import YamlDocument
 from dse.model.cost import coefficients
+from dse.model.cost.coefficients import PROCESS_PATH
 from dse.model.cost.design import COST_PATH, Design
-from dse.model.cost.energy import PROCESS_PATH
 from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
 from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import available_kernels

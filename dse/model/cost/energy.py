@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from dse.base.array_types import AnyArray
 from dse.model.cost.action_energy import energy_per_byte, energy_per_operation
-from dse.model.cost.coefficients import published_coefficients
+from dse.model.cost.coefficients import PROCESS_PATH, published_coefficients
 from dse.model.cost.design import Design
 from dse.model.cost.power import static_power
 from dse.model.executions import Execution
@@ -23,7 +23,6 @@ from dse.model.work import dense_flops
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.pattern import FloatOrArray
 
-PROCESS_PATH = "cost.process"
 ASSUMED_PROCESS = 7e-9  # m: assumed where a description has no process; the energy of every unit scales with it
 ENERGY_DIGITS = 12  # of an energy that count
 
