@@ -54,7 +54,8 @@ class Cost(StrictModel):
         " card; block: an accelerator inside a larger chip",
     )
     fixed: Area | None = Field(
-        default=None, description="area outside compute and memory (host interface, control); default: that of published dies of the family"
+        default=None,
+        description="area outside compute and memory (host interface, control); default: that of published dies of the family and size",
     )
     power: Power | None = Field(None, description="published power at full load; variations of the device are scaled from it")
     sustained_clock: Frequency | None = Field(

@@ -46,11 +46,29 @@ def chip(runs=(), vector=None):
 def test_area_by_hand():
     """100 TFLOP/s at 1 GHz are 1e5 operations a cycle; 1 TB/s are 2.2 stacks of HBM2E at 460.8 GB/s."""
     coefficients = fitted_coefficients().area.accelerator
-    expected = coefficients.fixed.value + coefficients.matrix.value * 1e5 + HBM2E.interface.value * 1e12 / HBM2E.bandwidth.value
-    assert modelled_area(Design(chip())) == pytest.approx(expected, rel=1e-12)
-    with_vector = expected + coefficients.vector.value * 2 * 5e3  # an fp32 operand counts as two of 16 bits
-    assert modelled_area(Design(chip(vector=5e12).replace({"units.two.clock": "1 GHz"}))) == pytest.approx(with_vector, rel=1e-12)
-    more = modelled_area(Design(A100, {"memory.l2.capacity": 50e6})) - modelled_area(Design(A100))
+
+    def with_fixed(rest: float) -> float:
+        return rest + coefficients.fixed.value * rest / (rest + 80e-6)
+
+    rest = coefficients.matrix.value * 1e5 + HBM2E.interface.value * 1e12 / HBM2E.bandwidth.value
+    assert modelled_area(Design(chip())) == pytest.approx(with_fixed(rest), rel=1e-12)
+    with_vector = rest + coefficients.vector.value * 2 * 5e3  # an fp32 operand counts as two of 16 bits
+    assert modelled_area(Design(chip(vector=5e12).replace({"units.two.clock": "1 GHz"}))) == pytest.approx(
+        with_fixed(with_vector), rel=1e-12
+    )
+
+
+@given(positive)
+def test_the_fixed_area_grows_with_the_die(peak):
+    """From nothing to that of a large die, half of it where the other parts take 80 mm^2; one that is stated stays."""
+    large = fitted_coefficients().area.accelerator.fixed.value
+    parts, more = (area_by_part(Design(chip().replace({"units.one.peak.fp16": f"{scale * peak} TFLOP/s"}))) for scale in (1, 2))
+    assert 0 < parts["fixed"] < more["fixed"] < large
+    rest = sum(parts.values()) - parts["fixed"]
+    assert (parts["fixed"] < large / 2) == (rest < 80e-6)
+    assert area_by_part(Design(chip().replace({"cost.fixed": "7 mm^2"})))["fixed"] == pytest.approx(7e-6)
+    stated = A100.replace({"cost.fixed": "50 mm^2"})
+    more = modelled_area(Design(stated, {"memory.l2.capacity": 50e6})) - modelled_area(Design(stated))
     assert more == pytest.approx(fitted_coefficients().area.gpu.sram.value * 10e6, rel=1e-9)
 
 
@@ -128,10 +146,11 @@ def test_area_and_power_stay_positive_for_small_designs(name, factor):
 @given(positive, positive, positive)
 def test_area_is_the_sum_of_independent_parts(bandwidth, capacity, peak):
     given = {"memory.dram.bandwidth": bandwidth * 1e12, "memory.l2.capacity": capacity * 1e7}
-    both = modelled_area(Design(A100, given))
-    separate = [modelled_area(Design(A100, {path: value})) for path, value in given.items()]
-    assert both == pytest.approx(sum(separate) - modelled_area(Design(A100)), rel=1e-9)
-    assert sum(area_by_part(Design(A100, given)).values()) == pytest.approx(both, rel=1e-12)
+    a100 = A100.replace({"cost.fixed": "50 mm^2"})  # which otherwise depends on the other parts
+    both = modelled_area(Design(a100, given))
+    separate = [modelled_area(Design(a100, {path: value})) for path, value in given.items()]
+    assert both == pytest.approx(sum(separate) - modelled_area(Design(a100)), rel=1e-9)
+    assert sum(area_by_part(Design(A100, given)).values()) == pytest.approx(modelled_area(Design(A100, given)), rel=1e-12)
 
 
 def test_precisions_share_multipliers():

@@ -1,10 +1,12 @@
 """Area of a design: the sum over drivers of coefficient * driver.
 
-    area = fixed + matrix * operations a cycle (1 + sparsity share) s_logic + vector * operations a cycle * s_logic
-           + sram * capacity s_sram + interface
+    area  = rest + fixed * rest / (rest + half)
+    rest  = matrix * operations a cycle (1 + sparsity share) s_logic + vector * operations a cycle * s_logic + sram * capacity s_sram
+            + interface
 
 s_logic and s_sram scale with the process. Operations a cycle are the peak over its clock: a unit that reaches its peak at a lower clock
-needs more multipliers. The interface is that of the memory technology, a share of a stack or device for each share of its bandwidth; it is
+needs more multipliers. The fixed area (links to the host and to other chips, control) is that of a large die, and a small one has a
+share of it. The interface is that of the memory technology, a share of a stack or device for each share of its bandwidth; it is
 mostly physical layer, which does not shrink (LLMCompass, Zhang et al. 2024, cost_model.py, where only its controller does). The
 coefficients belong to a family of designs (`cost.family`). A published area includes what the model does not know about a device, so a
 variation of the device is anchored to it.
@@ -121,8 +123,14 @@ def area_by_part(design: Design, coefficients: AreaCoefficients | None = None) -
     check_process(design)
     coefficients = coefficients or fitted_coefficients().area.of(design.accelerator.cost.family)
     areas = {name: getattr(coefficients, name).value * driver for name, driver in area_drivers(design).items()}
-    fixed = design.value("cost.fixed")
-    return areas | {"interface": interface_area(design)} | ({} if fixed is None else {"fixed": fixed})
+    areas["interface"] = interface_area(design)
+    stated, rest = design.value("cost.fixed"), sum(areas.values()) - areas["fixed"]
+    return areas | {"fixed": areas["fixed"] * fixed_share(rest) if stated is None else stated}
+
+
+def fixed_share(rest: FloatOrArray) -> FloatOrArray:
+    """Share of the fixed area of a large die that a die has whose other parts take `rest` [m^2]."""
+    return rest / (rest + published_coefficients().fixed_half.value)
 
 
 def modelled_area(design: Design, coefficients: AreaCoefficients | None = None) -> FloatOrArray:

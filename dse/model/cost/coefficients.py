@@ -50,7 +50,7 @@ class ProcessNode(StrictModel):
 
 
 class AreaCoefficients(StrictModel):
-    """Coefficients of one family of designs at 7 nm; operations are those on 16-bit floating-point operands."""
+    """Coefficients of one family at 7 nm; operations are those on 16-bit floating-point operands, `fixed` is the area of a large die."""
 
     fixed: Area
     matrix: AreaPerOperation
@@ -65,7 +65,7 @@ class AreaCoefficientsByFamily(StrictModel):
     accelerator: AreaCoefficients
 
     def of(self, family: DesignFamily) -> AreaCoefficients:
-        """The coefficients of a family; a block is an accelerator (without the fixed share, which `area_drivers` leaves out)."""
+        """The coefficients of a family; a block is an accelerator (without the fixed area, which `area_drivers` leaves out)."""
         return self.gpu if family == "gpu" else self.accelerator
 
 
@@ -103,6 +103,7 @@ class PublishedCoefficients(StrictModel):
     scaling: tuple[ProcessNode, ...] = Field(min_length=2)
     energy_exponent: Quantity
     area_priors: AreaCoefficientsByFamily
+    fixed_half: Area
     power_priors: PowerCoefficients
     voltage_floor: Quantity
     voltage_slope: Quantity

@@ -19,7 +19,7 @@ from dse.base.errors import did_you_mean
 from dse.base.input_file import read_rows
 from dse.base.strict_model import StrictModel, field_error
 from dse.base.units import Quantity, parse_quantity
-from dse.model.cost.area import area_drivers, operations_per_cycle
+from dse.model.cost.area import area_drivers, fixed_share, operations_per_cycle
 from dse.model.cost.coefficients import (
     FOLDER,
     AreaCoefficients,
@@ -151,7 +151,9 @@ def fit_area(devices: Iterable[PublishedDevice], family: FittedFamily) -> AreaCo
     interfaces = np.array([interface_area(device.whole_die) for device in complete])
 
     def total(parts: np.ndarray, axis: int) -> np.ndarray:
-        return interfaces + parts.sum(axis)
+        fixed = parts.take(0, axis)
+        rest = interfaces + parts.sum(axis) - fixed
+        return rest + fixed * fixed_share(rest)
 
     priors = getattr(published_coefficients().area_priors, family)
     return AreaCoefficients.model_validate(_fit(complete, drivers, total, [device.area for device in complete], priors, "area"))
