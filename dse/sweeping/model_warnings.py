@@ -1,4 +1,8 @@
-"""Warnings about the results of a sweep: assumptions of the model that a reader would not expect."""
+"""Warnings and notes about the results of a sweep.
+
+Warnings are about assumptions of the model that a reader would not expect, notes about on-chip capacities that are swept or searched, but
+hardly change the latency under the options of the model.
+"""
 
 from collections.abc import Iterator
 

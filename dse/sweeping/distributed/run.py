@@ -1,7 +1,8 @@
 """Run the tasks of a sweep that are not complete: in this process, on the workers of an executor, or as one shard of many.
 
 A worker gets a path, the id of the sweep, and the number of a task. It reads the specification at the path, checks that the descriptions
-have not changed, and keeps what it compiled for the next task. So any `concurrent.futures.Executor` can be used.
+have not changed, and keeps what it compiled for the next task. So any `concurrent.futures.Executor` can be used; `worker_processes` is one
+of processes on this machine, each with its share of the cores.
 """
 
 import multiprocessing
