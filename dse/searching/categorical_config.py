@@ -19,11 +19,12 @@ from dse.base.dtype import OperandDtypes
 from dse.model.cost.design import Design
 from dse.model.cost.energy import action_energies, count_actions
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
+from dse.model.efficiency.protocol import EfficiencyModel
 from dse.model.executions import Execution
 from dse.model.host_time import HOST_LAUNCH, HOST_PATHS, HOST_RUN
 from dse.model.memory_levels import memory_levels
 from dse.model.merge_layers import merge_proportional
-from dse.model.network_terms import complete_terms, efficiency_of
+from dse.model.network_terms import complete_terms
 from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, factored_inverse_rates
 from dse.model.roofline import Combination, layers_per_step
 from dse.model.terms import LayerTerms, WorkCache, compulsory_terms
@@ -124,15 +125,21 @@ def _interpolate(table: AnyArray, grid: np.ndarray, at: Array) -> AnyArray:
 
 
 def build_config(
-    accelerator: Accelerator, space: Space, problem: SearchProblem, runs: Sequence[NetworkRun], with_energy: bool, cache: WorkCache
+    accelerator: Accelerator,
+    space: Space,
+    problem: SearchProblem,
+    runs: Sequence[NetworkRun],
+    with_energy: bool,
+    cache: WorkCache,
+    efficiency: EfficiencyModel,
 ) -> CategoricalConfig:
     """The arrays of variants under one categorical configuration; raises InputError if it has no unit for the dtype of one.
 
-    `cache` shares the work of executions among the configurations of a search.
+    `cache` shares the work of executions, and `efficiency` the kernels of executions, among the configurations of a search.
     """
     grids = space.grids
     by_capacity, by_slowdown = _tabulated_accelerators(accelerator, space, grids)
-    tabulated = [_tabulated_terms(run, [*by_capacity, *by_slowdown], space, problem, cache) for run in runs]
+    tabulated = [_tabulated_terms(run, [*by_capacity, *by_slowdown], problem, cache, efficiency) for run in runs]
     used = {execution for each in tabulated for execution in each[0].executions}
     candidates = dict.fromkeys(execution for each in tabulated for execution in each[0].candidates)
     executions = tuple(execution for execution in candidates if execution in used)
@@ -189,10 +196,9 @@ def _tabulated_accelerators(
 
 
 def _tabulated_terms(
-    run: NetworkRun, accelerators: Sequence[Accelerator], space: Space, problem: SearchProblem, cache: WorkCache
+    run: NetworkRun, accelerators: Sequence[Accelerator], problem: SearchProblem, cache: WorkCache, efficiency: EfficiencyModel
 ) -> list[LayerTerms]:
     compulsory = compulsory_terms(accelerators[0], run.variant, run.batch, run.dtype, problem.options, cache)
-    efficiency = efficiency_of(problem.options, problem.kernels, space.accelerator, with_samples=False)
     return [complete_terms(compulsory, one, run.variant, run.dtype, problem.options, efficiency) for one in accelerators]
 
 

@@ -17,6 +17,8 @@ from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.power import power, static_power
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
+from dse.model.efficiency.protocol import EfficiencyModel
+from dse.model.network_terms import efficiency_of
 from dse.model.terms import WorkCache
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch, differentiable_evaluate_batch
 from dse.searching.categorical_config import CategoricalConfig, NetworkRun, build_config
@@ -72,6 +74,11 @@ class Evaluator:
         self._configs: dict[tuple[float, ...], CategoricalConfig] = {}
         self.work_cache = work_cache or WorkCache()  # of the variants and the model options of the search
         self.derivatives: dict[CategoricalConfig, Derivatives] = {}  # compiled ones, of the local search
+
+    @cached_property
+    def efficiency(self) -> EfficiencyModel:
+        """The best estimate of the efficiency, without samples, which keeps the kernels that it selects."""
+        return efficiency_of(self.problem.options, self.problem.kernels, self.space.accelerator, with_samples=False)
 
     @cached_property
     def network_slices(self) -> list[slice]:
@@ -172,7 +179,7 @@ class Evaluator:
                 for name, variants in self.problem.feasible_variants.items()
                 for variant in variants
             ]
-            self._configs[key] = build_config(accelerator, self.space, problem, runs, with_energy, self.work_cache)
+            self._configs[key] = build_config(accelerator, self.space, problem, runs, with_energy, self.work_cache, self.efficiency)
         return self._configs[key]
 
     def problem_at(self, design: Float[np.ndarray, "dimension"]) -> SearchProblem:

@@ -160,7 +160,8 @@ def _dense_energies(space: Space, problem: SearchProblem) -> Float[np.ndarray, "
     """Energy [J] with leakage."""
     described, own = Space(space.accelerator.base, ()), problem.own_networks
     runs = [NetworkRun(problem.feasible_variants[name][0], problem.batch, problem.dtype) for name in own]
-    config = build_config(described.accelerator, described, problem, runs, True, WorkCache())
+    efficiency = efficiency_of(problem.options, problem.kernels, described.accelerator, with_samples=False)
+    config = build_config(described.accelerator, described, problem, runs, True, WorkCache(), efficiency)
     entries = np.zeros((1 + len(config.capacity_paths), 1), int)
     energies = action_energies(config.executions, Design(described.accelerator))
     batch = Batch(np.empty((0, 1)), entries, np.ones(1), np.ones(len(config.executions)), config.host_times({}), np.asarray(energies))

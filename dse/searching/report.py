@@ -16,7 +16,7 @@ from dse.base.expression import split_brackets
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import enabled_runs
 from dse.model.layer_results import layer_results
-from dse.model.network_terms import efficiency_of, network_terms
+from dse.model.network_terms import network_terms
 from dse.schema.accelerator import read_accelerator
 from dse.searching import uncertainty
 from dse.searching.accuracy_uncertainty import SampledDesigns
@@ -142,11 +142,10 @@ def _list_unused_runs(evaluator: Evaluator, design: Float[np.ndarray, "dimension
 def _layer_results(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], variants: dict[str, Variant]) -> dict[str, xr.Dataset]:
     """The results of each layer of each network on a design."""
     problem, accelerator = evaluator.problem_at(design), evaluator.space.accelerator_at(design)
-    efficiency = efficiency_of(problem.options, problem.kernels, evaluator.space.accelerator, with_samples=False)
     results = {}
     for name, variant in variants.items():
         batch, dtype = problem.run_settings(name)
-        terms = network_terms(accelerator, variant, batch, dtype, problem.options, efficiency)
+        terms = network_terms(accelerator, variant, batch, dtype, problem.options, evaluator.efficiency)
         results[name] = layer_results(terms, accelerator, variant, dtype, problem.options, batch)
     return results
 

@@ -4,10 +4,13 @@ The variant of each network is the one that it runs by the best estimate; the sa
 for the dense network and for the pruned one.
 """
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from jaxtyping import Float
 
 from dse.model.efficiency.interval import QUANTILES, quantiles
+from dse.model.efficiency.protocol import EfficiencyModel
 from dse.model.layer_times import latency_samples
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.terms import LayerTerms
@@ -18,12 +21,20 @@ from dse.workload import Variant
 TermsKey = tuple[tuple[float, ...] | None, str, Variant]  # what terms depend on: values of dimensions that change them, and a network
 
 
+@dataclass(frozen=True)
+class _Terms:
+    """Terms that designs share, and the efficiency, with samples, that completes them."""
+
+    efficiency: EfficiencyModel
+    known: dict[TermsKey, LayerTerms] = field(default_factory=dict)
+
+
 def interval_columns(evaluator: Evaluator, designs: DesignMatrix) -> dict[str, np.ndarray]:
     """Interval ends of latency [s], performance and speedup, each [design]; nothing without fitted kernels, or where designs are
     evaluated by random efficiencies anyway."""
     if not evaluator.problem.kernels or evaluator.problem.search.robust or not len(designs):
         return {}
-    terms: dict[TermsKey, LayerTerms] = {}
+    terms = _Terms(efficiency_of(evaluator.problem.options, evaluator.problem.kernels, evaluator.space.accelerator))
     dense = {name: variants[0] for name, variants in evaluator.problem.feasible_variants.items()}
     own = {name: dense[name] for name in evaluator.problem.own_networks}
     latencies = dict(zip(own, _latencies(evaluator, None, own, terms), strict=True))
@@ -33,9 +44,7 @@ def interval_columns(evaluator: Evaluator, designs: DesignMatrix) -> dict[str, n
     return {f"{name}_{end}": values[number] for name, values in ends.items() for number, end in enumerate(QUANTILES)}
 
 
-def _results(
-    evaluator: Evaluator, design: np.ndarray, base: np.ndarray, dense: dict[str, Variant], terms: dict[TermsKey, LayerTerms]
-) -> dict[str, np.ndarray]:
+def _results(evaluator: Evaluator, design: np.ndarray, base: np.ndarray, dense: dict[str, Variant], terms: _Terms) -> dict[str, np.ndarray]:
     """The results of one design in each sample."""
     latency = _latencies(evaluator, design, evaluator.chosen_variants(design), terms)
     dense_latency = _latencies(evaluator, design, dense, terms)
@@ -46,18 +55,18 @@ def _results(
 
 
 def _latencies(
-    evaluator: Evaluator, design: np.ndarray | None, variants: dict[str, Variant], terms: dict[TermsKey, LayerTerms]
+    evaluator: Evaluator, design: np.ndarray | None, variants: dict[str, Variant], terms: _Terms
 ) -> Float[np.ndarray, "network sample"]:
     """Latencies [s] of variants on a design, or on the accelerator as described. Designs that differ in rates only share their terms."""
     space, problem = evaluator.space, evaluator.problem if design is None else evaluator.problem_at(design)
     accelerator = space.accelerator if design is None else space.accelerator_at(design)
     key = None if design is None else tuple(design[[not dimension.changes_rates_only for dimension in space.dimensions]])
-    efficiency = efficiency_of(problem.options, problem.kernels, space.accelerator)
     for name, variant in variants.items():
-        if (key, name, variant) not in terms:
-            terms[key, name, variant] = network_terms(accelerator, variant, *problem.run_settings(name), problem.options, efficiency)
+        if (key, name, variant) not in terms.known:
+            settings = problem.run_settings(name)
+            terms.known[key, name, variant] = network_terms(accelerator, variant, *settings, problem.options, terms.efficiency)
     latencies = []
     for name, variant in variants.items():
-        samples = latency_samples(terms[key, name, variant], accelerator, problem.options.resource_overlap).sum(axis=1)
+        samples = latency_samples(terms.known[key, name, variant], accelerator, problem.options.resource_overlap).sum(axis=1)
         latencies.append(samples[1:] if len(samples) > 1 else samples)
     return np.stack(latencies)

@@ -2,6 +2,8 @@
 
 import json
 import warnings
+from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +11,15 @@ import pytest
 import dse
 from dse.base.errors import InputError
 from dse.cli import entry
+from dse.model.efficiency import fitted
 from dse.model.efficiency.kernel_file import SHIPPED
+from dse.model.efficiency.kernel_selection import select_kernels
+from dse.model.executions import Execution
 from dse.searching import local_search, run, uncertainty
 from dse.searching.analysis import compute_elasticities
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
+from dse.sparsity.pattern import Pattern
 from tests.conftest import link
 from tests.searching.search_specs import write
 
@@ -143,6 +149,22 @@ def test_designs_on_continuous_axes_have_the_results_and_intervals_of_a_sweep(fo
     assert (intervals["performance_low"] < results["performance"]).all()
     assert (results["performance"] < intervals["performance_high"]).all()
     assert np.isnan(list(intervals.values())).sum() == 0
+
+
+def test_kernels_are_selected_once_for_all_tabulated_values(folder, monkeypatch):
+    """Predicting a kernel takes a hundred times as long as evaluating a design with it."""
+    selected: Counter[tuple[str, str]] = Counter()
+
+    def counted(execution: Execution, pattern: Pattern, *others: Any) -> Any:
+        selected[execution.name, str(pattern)] += 1
+        return select_kernels(execution, pattern, *others)
+
+    evaluator = calibrated(folder, FEW)
+    monkeypatch.setattr(fitted, "select_kernels", counted)
+    evaluator.evaluate(evaluator.space.grid_designs())
+    patterns = len({variant.pattern for variant in evaluator.variants})
+    assert selected
+    assert max(selected.values()) <= patterns
 
 
 def test_an_exhaustive_search_finds_the_best_of_a_sweep(folder):

@@ -8,7 +8,7 @@ stated launch latency: such axes are outer loops of a sweep, and tabulated axes 
 """
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -26,6 +26,7 @@ from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
 from dse.model.terms import LayerTerms
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS
+from dse.sparsity.pattern import Pattern
 from dse.workload import Variant
 
 LAUNCH_LATENCY = "overhead.launch"  # the path of the description
@@ -34,16 +35,20 @@ LAUNCH_LATENCY = "overhead.launch"  # the path of the description
 @dataclass(frozen=True)
 class FittedEfficiency:
     """The efficiency of fitted `kernels`, selected for the device as `described` (default: the accelerator itself), whatever a sweep
-    makes of its rates; `with_samples`: with the samples that intervals are made of."""
+    makes of its rates; `with_samples`: with the samples that intervals are made of.
+
+    The kernels of an execution and a pattern are selected once for all designs of a device that is `described`.
+    """
 
     kernels: Sequence[FittedRecord]
     described: Accelerator | None = None
     with_samples: bool = True
+    _selections: dict[tuple[Execution, Pattern, OperandDtypes], KernelSelection] = field(default_factory=dict, repr=False, compare=False)
 
     def apply(self, terms: LayerTerms, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes) -> LayerTerms:
         """Raises InputError where no kernel has values as wide, and ImplausibleResultError for a prediction that cannot be true."""
         described = self.described or accelerator.base
-        selections = [select_for_variant(execution, variant, described, dtype, self.kernels) for execution in terms.executions]
+        selections = [self._select(execution, variant, described, dtype) for execution in terms.executions]
         columns = [
             _execution_efficiency(terms, number, accelerator, described, variant, dtype, selection, self.with_samples)
             for number, selection in enumerate(selections)
@@ -56,6 +61,14 @@ class FittedEfficiency:
         of_products = replace(terms, slowdown=slowdown, overhead=overhead, kernels=kernels, traffic_bound=None)
         attention = [record for record in self.kernels if isinstance(record, AttentionRecord)]
         return predict_fused_attention(of_products, accelerator, described, dtype, attention)
+
+    def _select(self, execution: Execution, variant: Variant, described: Accelerator, dtype: OperandDtypes) -> KernelSelection:
+        if self.described is None:
+            return select_for_variant(execution, variant, described, dtype, self.kernels)
+        key = execution, variant.pattern, dtype
+        if key not in self._selections:
+            self._selections[key] = select_for_variant(execution, variant, described, dtype, self.kernels)
+        return self._selections[key]
 
 
 def slowdown_paths(accelerator: Accelerator, dtypes: Iterable[OperandDtypes], varied: Container[str]) -> list[str]:
