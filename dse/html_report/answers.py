@@ -100,9 +100,11 @@ def _limits(point: xr.Dataset) -> Iterator[str]:
 
 
 def _intervals(point: xr.Dataset) -> Iterator[str]:
-    if "speedup_low" in point:
+    """The intervals that a point has; of a dense network only those of its latency, since it is as fast as itself."""
+    is_pruned = str(point["method"].item()) != "dense"
+    if "speedup_low" in point and is_pruned:
         yield f"speedup {float(point['speedup_low']):.3g}x to {float(point['speedup_high']):.3g}x"
-    if "faster_probability" in point:
+    if "faster_probability" in point and is_pruned:
         yield f"faster than dense with a probability of {100 * float(point['faster_probability']):.0f}%"
     if "latency_low" in point:
         yield " to ".join(format_quantity(float(point[name]), "s") for name in ("latency_low", "latency_high"))

@@ -20,7 +20,8 @@ function draw(id, traces, x, y, options = {}) {
   const layout = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("ink"), size: 13, family: "system-ui, sans-serif" },
     margin: { l: 60, r: 16, t: 16, b: 50 }, xaxis: x, yaxis: y, hoverlabel: { align: "left" }, uirevision: id,
-    height: 420, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, hovermode: "closest", ...options,
+    height: 420, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, hovermode: "closest",
+    modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)", color: colour("grey"), activecolor: colour("ink") }, ...options, // beside the legend, not over it
   };
   return Plotly.react(element, traces, layout, CONFIG);
 }
@@ -107,7 +108,8 @@ function drawSparsityRoofline(section, choices) {
   const values = measured ? variants.accuracy : variants.sparsity;
   const curves = new Map();
   for (const row of rows.filter(({ index }) => values[index] !== null && (!measured || variants.metric[index] === metric))) {
-    const name = `${variants.method[row.index].replaceAll("_", " ")}, ${variants.pattern[row.index]}`;
+    const names = [variants.method[row.index].replaceAll("_", " "), variants.pattern[row.index]];
+    const name = [...new Set(names)].join(", "); // 'dense' has the pattern of this name
     curves.set(name, [...(curves.get(name) || []), row]);
   }
   const traces = [...curves].map(([name, members], number) => {
