@@ -18,7 +18,7 @@ from dse.cli.entry import main
 from dse.searching.journal import Journal
 from tests.searching.search_specs import LIMITED, write
 
-TRIALS = 400
+TRIALS = 200
 LONG = LIMITED.replace("trials: 120", f"trials: {TRIALS}").replace("ask_batch: 20", "ask_batch: 5") + "polish: false\n"
 
 
@@ -38,7 +38,7 @@ def journal(folder: Path):
     return JournalStorage(JournalFileBackend(str(folder / "study.journal")))
 
 
-@pytest.mark.parametrize("after", [60, 200])
+@pytest.mark.parametrize("after", [60, 120])
 def test_killed_and_resumed_no_trial_is_lost_or_counted_twice(folder, after):
     path, out = write(folder, LONG), folder / "out"
     worker = subprocess.Popen(command(str(path), "-o", str(out)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -47,7 +47,7 @@ def test_killed_and_resumed_no_trial_is_lost_or_counted_twice(folder, after):
         with suppress(Exception):
             if len(trials(journal(out))) > after:
                 break
-        time.sleep(0.2)
+        time.sleep(0.05)
     worker.send_signal(signal.SIGKILL)
     worker.wait()
     kept = {trial.number: trial.values for trial in trials(journal(out), TrialState.COMPLETE)}
