@@ -132,11 +132,11 @@ def test_a_stated_launch_overhead_replaces_the_fitted_one():
     ("device", "pruned", "expected"),
     [
         (A100, ("2:4", 0.5), "a100-sxm4-80gb cuSPARSELt pytorch/pytorch PR #90119 *:4 fp16 (measured)"),
-        (H100, ("2:4", 0.5), "5 devices cuSPARSELt *:4 fp16 (transferred)"),
+        (H100, ("2:4", 0.5), "cuSPARSELt *:4 fp16 of 5 devices (transferred)"),
         (RTX3090, ("128:2:16", 0.125), "rtx3090 Spatha V=128 *:4 fp16 (measured)"),
         (RTX3090, ("2:4", 0.5), "rtx3090 cuSPARSELt *:4 fp16 (measured)"),
-        (A100, ("unstructured", 0.1), "rtx3090 Sputnik unstructured fp16 (transferred)"),
-        (A100, ("block:16x16", 0.1), "7 devices cuBLASLt dense fp16 (assumed)"),
+        (A100, ("unstructured", 0.1), "Sputnik unstructured fp16 of rtx3090 (transferred)"),
+        (A100, ("block:16x16", 0.1), "cuBLASLt dense fp16 of 7 devices (assumed)"),
     ],
 )  # fmt: skip
 def test_results_name_the_kernel_of_an_execution(device, pruned, expected):
@@ -150,7 +150,7 @@ def test_a_dtype_of_equal_width_is_transferred_and_a_narrower_one_is_refused(tmp
     (tmp_path / "fp16.yaml").write_text(json.dumps(content))
     options = {"fidelity": "calibrated", "efficiencies": str(tmp_path / "fp16.yaml")}
     one = variant([gemm(64, 64, 64)])
-    assert dse.evaluate(A100, one, dtype="bf16", **options).kernel.item().endswith("bf16 (transferred)")
+    assert dse.evaluate(A100, one, dtype="bf16", **options).kernel.item().endswith("dense bf16 of 7 devices (transferred)")
     with pytest.raises(
         InputError, match=r"no kernel was measured for 'tensor_core\.dense' of 'a100-sxm4-80gb'.*'int8'; give 'efficiencies: FILE'"
     ):

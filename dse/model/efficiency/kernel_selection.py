@@ -51,8 +51,10 @@ class KernelSelection:
     predictions: tuple[KernelPrediction, ...] = ()
 
     def label(self, index: int) -> str:
-        """Name of a kernel with the kind of the selection."""
-        return f"{self.kernels[index]} ({self.kind})"
+        """Name of a kernel with the kind of the selection; a predicted one is named before the devices that predict it."""
+        kernel = self.kernels[index]
+        name = f"{kernel.kernel} {kernel.family} {kernel.dtype} of {kernel.device}" if self.predictions else str(kernel)
+        return f"{name} ({self.kind})"
 
     def nearest_index(self, density: PerLaunch, columns: PerLaunch) -> Int[np.ndarray, "launch"]:
         """Index of the kernel with the nearest measured density for each launch; of equal ones the most representative.
