@@ -150,7 +150,7 @@ def test_a_dtype_of_equal_width_is_transferred_and_a_narrower_one_is_refused(tmp
     (tmp_path / "fp16.yaml").write_text(json.dumps(content))
     options = {"fidelity": "calibrated", "efficiencies": str(tmp_path / "fp16.yaml")}
     one = variant([gemm(64, 64, 64)])
-    assert dse.evaluate(A100, one, dtype="bf16", **options).kernel.item().endswith("dense bf16 of 7 devices (transferred)")
+    assert dse.evaluate(A100, one, dtype="bf16", **options).kernel.item().endswith("dense bf16 of 5 devices (transferred)")
     with pytest.raises(
         InputError, match=r"no kernel was measured for 'tensor_core\.dense' of 'a100-sxm4-80gb'.*'int8'; give 'efficiencies: FILE'"
     ):
