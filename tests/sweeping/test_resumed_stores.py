@@ -132,7 +132,7 @@ def test_any_executor_can_be_used_and_errors_of_workers_are_raised(spec, complet
         class Late(Executor):
             """Starts its work after a description was changed."""
 
-            def submit(self, *arguments):
+            def submit(self, *arguments):  # type: ignore[override]
                 if "100 TFLOP/s" in (spec.parent / "chip.yaml").read_text():
                     edited("chip.yaml", ("100 TFLOP/s", "101 TFLOP/s"))
                 return pool.submit(*arguments)
@@ -170,7 +170,7 @@ def test_a_lost_scheduler_is_reported_in_one_line_and_resumed(spec, complete):
     path = spec.parent / "lost.zarr"
     with dask_cluster(spec.parent, 1) as (address, workers, scheduler):
         workers[0].send_signal(signal.SIGSTOP)  # so that it finishes nothing before
-        process = start_sweep(spec, "-o", path, "--dask", address)
+        process = start_sweep(spec, "-o", path, "--dask", address, before="export DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=5s;")
         wait_for_chunks(0, path, process)
         scheduler.kill()
         code, out, err = wait_for_end(process)
