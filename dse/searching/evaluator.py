@@ -1,12 +1,11 @@
 """Evaluate designs: the results of every design of a batch, with each network in the variant that suits the objectives."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -20,24 +19,21 @@ from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.efficiency.protocol import EfficiencyModel
 from dse.model.network_terms import efficiency_of
 from dse.model.terms import WorkCache
-from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch, differentiable_evaluate_batch
+from dse.searching.batch_evaluator import Batch, differentiable_evaluate_batch
 from dse.searching.categorical_config import CategoricalConfig, NetworkRun, build_config
-from dse.searching.over_networks import Base, OverNetworks, Results, evaluate_base, take_variants
+from dse.searching.over_networks import Base, OverNetworks, evaluate_base, take_variants
 from dse.searching.problem import SearchProblem
 from dse.searching.robust import EfficiencySamples
+from dse.searching.scores import Excess, Objectives, round_scores, score_designs
 from dse.searching.space import DesignMatrix, Space
 from dse.searching.variant_choice import VariantRule
+from dse.searching.variant_results import evaluate_variants
 from dse.sparsity.pattern import FloatOrArray
 from dse.workload import Variant
 
 MAX_BATCH = 16384  # designs evaluated at once: their rates stay in the cache
-MIN_BATCH = 64  # designs evaluated at once: smaller batches are padded
-MAX_SPLIT = 256  # designs that are evaluated in parts of the smallest size
 MAX_SAMPLED_LATENCIES = 4_000_000  # of variants on designs in samples of efficiencies, in memory at once
-SIGNIFICANT_DIGITS = 12  # of scores: differences between compilers must not decide
 
-Objectives = Float[np.ndarray, "design objective"]
-Excess = Float[np.ndarray, "design constraint"]
 Choice = Int[np.ndarray, "network design"]
 Derivatives = Callable[[AnyArray, AnyArray], tuple[Array, Array]]  # objective and excesses, with their Jacobian; see the local search
 Allowed = Bool[np.ndarray, "variant"]  # variants that may be chosen, among them the dense one of each network
@@ -132,7 +128,7 @@ class Evaluator:
 
     def score_results(self, results: BatchResults, count: int) -> tuple[Objectives, Excess]:
         """Objectives and excesses (see `score`) of `count` designs from their results."""
-        return self._score(results.combined, results.each, count)
+        return score_designs(self.problem.search, self.over_networks, results.combined, results.each, count)
 
     def evaluate_networks(self, designs: DesignMatrix) -> BatchResults:
         """Results over the networks and of each network, and the variants that run."""
@@ -240,12 +236,12 @@ class Evaluator:
         return np.asarray(np.ravel_multi_index(tuple(designs[:, categorical].T.astype(int)), sizes))
 
     def _evaluate_batch(self, config: CategoricalConfig, designs: DesignMatrix, masks: Sequence[Allowed | None]) -> list[BatchResults]:
-        values = self.space.all_values(self.space.numeric_values(designs), config.accelerator)
-        design = Design(config.accelerator, values, self.space.accelerator.base)
+        values, base = self.space.all_values(self.space.numeric_values(designs), config.accelerator), self.space.accelerator.base
+        design = Design(config.accelerator, values, base)
         costs = self._costs(config, design)
         if self.efficiency_samples:
             return self._evaluate_robustly(self.efficiency_samples, config, values, len(designs), costs, masks)
-        latency, dynamic_energy = self.evaluate_variants(config, values, len(designs))
+        latency, dynamic_energy = evaluate_variants(config, base, values, len(designs))
         energy = _add_leakage(dynamic_energy, latency, design)
         occupancy = self._occupancy(config, design, len(designs))
         results = []
@@ -254,44 +250,6 @@ class Evaluator:
             each = self._results_of_networks(config, latency, energy, occupancy, choice)
             results.append(BatchResults(self.over_networks.combine_results(each) | costs, each, choice))
         return results
-
-    def evaluate_variants(
-        self,
-        config: CategoricalConfig,
-        values: Mapping[str, Float[np.ndarray, "design"]],
-        count: int,
-        slowdown: Float[np.ndarray, "execution"] | None = None,
-    ) -> tuple[Float[np.ndarray, "variant design"], Float[np.ndarray, "variant design"] | None]:
-        """Latency [s] and, if the search needs it, energy of the work [J] of `count` designs with the given values.
-
-        The batch is padded to a power of four, so that few sizes are compiled; a small one is split, which takes less time than to compile.
-        """
-        if MIN_BATCH < count <= MAX_SPLIT:
-            starts = range(0, count, MIN_BATCH)
-            parts = [
-                self.evaluate_variants(
-                    config,
-                    {path: np.broadcast_to(column, count)[start : start + MIN_BATCH] for path, column in values.items()},
-                    min(MIN_BATCH, count - start),
-                    slowdown,
-                )
-                for start in starts
-            ]
-            latencies, energies = zip(*parts, strict=True)
-            return np.concatenate(latencies, axis=1), None if energies[0] is None else np.concatenate(energies, axis=1)
-        padded = MIN_BATCH
-        while padded < count:
-            padded *= 4
-        padded_values = {path: np.resize(column, padded) for path, column in values.items()}
-        columns = np.stack([*padded_values.values(), np.ones(padded)])[:-1]  # also where there are no values
-        overhead_factor = padded_values.get(LAUNCH_LATENCY, np.ones(padded))
-        slowdown = np.ones(len(config.executions)) if slowdown is None else slowdown
-        host_time = config.host_times(padded_values)
-        energies = config.action_energies(Design(config.accelerator, padded_values, self.space.accelerator.base))
-        batch = Batch(columns, config.table_entries(padded_values, padded), overhead_factor, slowdown, host_time, energies)
-        with jax.enable_x64(True):
-            latency, energy = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
-            return np.asarray(latency)[:, :count], None if energy is None else np.asarray(energy)[:, :count]
 
     def _evaluate_robustly(
         self,
@@ -303,10 +261,11 @@ class Evaluator:
         masks: Sequence[Allowed | None],
     ) -> list[BatchResults]:
         """Quantiles over samples of efficiencies. The variants are chosen once for all samples, by quantiles of their own results."""
-        latencies, energies, design = [], [], Design(config.accelerator, values, self.space.accelerator.base)
+        latencies, energies, base = [], [], self.space.accelerator.base
+        design = Design(config.accelerator, values, base)
         for number in range(samples.options.samples):
             slowdown, sampled_values = samples.sample(number, config.executions, values)
-            latency, dynamic_energy = self.evaluate_variants(config, values | sampled_values, count, slowdown)
+            latency, dynamic_energy = evaluate_variants(config, base, values | sampled_values, count, slowdown)
             latencies.append(latency)
             energies.append(_add_leakage(dynamic_energy, latency, design))
         quantile = 1 - samples.options.quantile
@@ -375,21 +334,14 @@ class Evaluator:
 
         def evaluate_keys(choice: Choice) -> Float[np.ndarray, "key design"]:
             each = self._results_of_networks(config, latency, energy, occupancy, rows[choice])
-            objectives, excess = self._score({**self.over_networks.combine_results(each), **costs}, each, latency.shape[1])
+            combined = {**self.over_networks.combine_results(each), **costs}
+            objectives, excess = score_designs(self.problem.search, self.over_networks, combined, each, latency.shape[1])
             largest_excess = np.maximum(excess, 0.0).max(axis=1, initial=0.0)
             is_undefined = ~np.isfinite(objectives).all(axis=1)
-            return np.stack([largest_excess, is_undefined, *objectives.T, _round(np.log(each["latency"]).sum(axis=0))])
+            return np.stack([largest_excess, is_undefined, *objectives.T, round_scores(np.log(each["latency"]).sum(axis=0))])
 
         energy_or_zeros = np.zeros_like(own_latency) if own_energy is None else own_energy
         return rows[self.variant_rule.choose_by_comparison(own_latency, energy_or_zeros, slices, evaluate_keys)]
-
-    def _score(self, combined: Results[np.ndarray], each: Results[np.ndarray], count: int) -> tuple[Objectives, Excess]:
-        """Objectives and excesses of `count` designs from their results."""
-        search = self.problem.search
-        with np.errstate(all="ignore"):
-            objectives = [sign * expression.evaluate(combined) * np.ones(count) for expression, sign in search.objectives]
-            excess = [self.over_networks.excess(bound, combined, each) * np.ones(count) for bound in search.bounds]
-        return _stack_scores(objectives, count), _stack_scores(excess, count)
 
 
 def _slices_within(allowed: Allowed, slices: Sequence[slice]) -> list[slice]:
@@ -401,19 +353,3 @@ def _slices_within(allowed: Allowed, slices: Sequence[slice]) -> list[slice]:
 def _add_leakage(dynamic_energy: ArrayT | None, latency: ArrayT, design: Design) -> ArrayT | None:
     """Energy [J] with leakage over the latency; None where energy is not evaluated."""
     return None if dynamic_energy is None else dynamic_energy + static_power(design) * latency
-
-
-def _stack_scores(columns: Sequence[np.ndarray], count: int) -> Float[np.ndarray, "design column"]:
-    return _round(np.stack([_to_finite(column) for column in columns], axis=1)) if columns else np.zeros((count, 0))
-
-
-def _to_finite(values: np.ndarray) -> np.ndarray:
-    """Replace what is not a finite real number by infinity, the worst value."""
-    return np.where(np.isfinite(values) & (np.imag(values) == 0), np.real(values), np.inf)
-
-
-def _round(values: np.ndarray) -> np.ndarray:
-    """Values to `SIGNIFICANT_DIGITS`."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = 10.0 ** (SIGNIFICANT_DIGITS - 1 - np.floor(np.log10(np.abs(values))))
-        return np.where(np.isfinite(scale) & np.isfinite(values), np.round(values * scale) / scale, values)

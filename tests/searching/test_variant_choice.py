@@ -18,6 +18,7 @@ from dse.searching import run, variant_choice
 from dse.searching.analysis import compute_elasticities
 from dse.searching.monotonicity import expression_trend
 from dse.searching.variant_choice import VariantRule
+from dse.searching.variant_results import evaluate_variants
 from tests.searching.search_specs import write
 
 CHIP = """
@@ -206,7 +207,7 @@ def test_a_robust_search_runs_one_variant_in_every_sample(folder):
     assert evaluator.efficiency_samples is not None
     for number in range(31):
         slowdown, sampled_values = evaluator.efficiency_samples.sample(number, config.executions, values)
-        samples.append(evaluator.evaluate_variants(config, values | sampled_values, len(designs), slowdown)[0])
+        samples.append(evaluate_variants(config, evaluator.space.accelerator.base, values | sampled_values, len(designs), slowdown)[0])
     each = np.quantile(evaluator.base.latency[0] / np.stack(samples), 0.3, axis=0)  # [variant, design]
     np.testing.assert_allclose(evaluator.evaluate(designs)["performance"], each.max(axis=0), rtol=1e-12)
 
