@@ -1,7 +1,6 @@
 """Laws of the time of fused attention: counts by hand, growth with the work, limits by the peak and by the bandwidth."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from dse.model.efficiency.attention_launches import PHASES
 from dse.model.efficiency.attention_model import AttentionModel
 from dse.model.efficiency.attention_parameters import ATTENTION_PRIOR, attention_theta, attention_values
 from dse.model.efficiency.attention_tiling import TILINGS, TILINGS_OF_PHASE
-from dse.model.roofline import four_norm
+from dse.model.efficiency.attention_time import smooth_maximum
 from tests.model.attention_cases import GPU, make_launches
 
 TILING_NAMES = st.sampled_from(sorted(TILINGS))
@@ -89,13 +88,7 @@ def test_no_time_is_above_the_peak_or_the_bandwidth(tiling, sequences, queries, 
 def test_long_sequences_are_bound_by_the_peak(phase):
     """Twice the peak takes half the time; twice the bandwidth changes nothing. A decode of many heads that share keys is meant as well."""
     single = phase == "decode"
-    sizes: dict[str, Any] = {
-        "sequences": 64,
-        "queries": 1 if single else 8192,
-        "keys": 8192,
-        "heads": 4096 if single else 32,
-        "kv_heads": 1,
-    }
+    sizes = {"sequences": 64, "queries": 1 if single else 8192, "keys": 8192, "heads": 4096 if single else 32, "kv_heads": 1}
     times = [
         predict(make_launches(phase != "encoder", rates, size=128, **sizes), TILINGS_OF_PHASE[phase][-1])[0]
         for rates in (GPU, replace(GPU, peak=2 * GPU.peak, cache_peak=2 * GPU.cache_peak), replace(GPU, bandwidth=2 * GPU.bandwidth))
@@ -118,12 +111,12 @@ def test_repeated_launches_find_small_operands_in_the_cache():
     launches = make_launches(sequences=[1, 512], keys=2048, heads=32, kv_heads=8)
     model = AttentionModel(launches.key, "flash_attention_2", ATTENTION_PRIOR)
     overhead, unit, memory = model.time_components(launches, launches.compulsory_bytes)
-    cold, repeated = overhead + np.asarray(four_norm(unit, memory)), model.predict_times(launches)
+    cold, repeated = overhead + np.asarray(smooth_maximum(unit, memory)), model.predict_times(launches)
     assert launches.compulsory_bytes[0] < GPU.cache < launches.compulsory_bytes[1] / 4
     assert repeated[0] < cold[0]
     assert repeated[1] >= cold[1] * (1 - 1e-3)
 
 
 def test_the_write_of_the_cache_counts_only_where_it_is_measured():
-    sizes: dict[str, Any] = {"sequences": 64, "queries": 128, "keys": 128, "heads": 32, "kv_heads": 8}
+    sizes = {"sequences": 64, "queries": 128, "keys": 128, "heads": 32, "kv_heads": 8}
     assert predict(make_launches(writes_cache=True, **sizes)) > predict(make_launches(**sizes))

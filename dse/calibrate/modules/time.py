@@ -35,8 +35,7 @@ from dse.calibrate.modules.parameters import (
     WEIGHT_DTYPES,
 )
 from dse.calibrate.modules.shapes import LatentShape
-from dse.model.efficiency.attention_time import miss_rate
-from dse.model.roofline import four_norm
+from dse.model.efficiency.attention_time import miss_rate, smooth_maximum
 
 SCORE_ROWS, DECODE_SCORE_ROWS = 128, 16  # queries of a tile of scores: of one index head in a prompt; padded in decode
 FLASHMLA_HEADS = 128  # to which FlashMLA pads the heads of a device, on SM100
@@ -166,12 +165,12 @@ def module_time(theta: Any, features: ModuleFeatures) -> Seconds:
     moved = missed + (1 - missed) * p["cached"]
     byte = moved / p["bandwidth"]
     padding = jnp.maximum(1.0, p["rows"] / f.tokens)
-    projections = four_norm(f.projection * padding / efficiencies[f.dtype_index.astype(int)], f.projection_weights * byte)
-    absorbed = four_norm(f.absorbed * padding / efficiencies[0], f.absorbed_weights * byte)
+    projections = smooth_maximum(f.projection * padding / efficiencies[f.dtype_index.astype(int)], f.projection_weights * byte)
+    absorbed = smooth_maximum(f.absorbed * padding / efficiencies[0], f.absorbed_weights * byte)
     traffic = (f.projection_traffic + f.absorbed_traffic) * p["passes"] / p["bandwidth"]
-    scores = four_norm(f.scores / p["score"], f.index_keys * byte)
+    scores = smooth_maximum(f.scores / p["score"], f.index_keys * byte)
     selection = f.selected_from * p["selection"] + f.choosing_heads * (p["list"] + f.sequences * p["batch"])
-    attention = four_norm(f.attention / of_attention, f.gathered * moved / gather)
+    attention = smooth_maximum(f.attention / of_attention, f.gathered * moved / gather)
     device = projections + absorbed + traffic + scores + selection + attention + f.tokens * p["token"]
-    launched_by_host = four_norm(launch, p["exposed"] * launch + device)
+    launched_by_host = smooth_maximum(launch, p["exposed"] * launch + device)
     return jnp.where(f.host_launches > 0, launched_by_host, launch * (1 + p["spread"] * f.doublings) + device)

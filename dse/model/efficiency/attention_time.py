@@ -27,7 +27,6 @@ from jaxtyping import Array, Float
 from dse.model.efficiency.attention_launches import AttentionLaunches, PerLaunch
 from dse.model.efficiency.attention_parameters import ATTENTION_PARAMETERS
 from dse.model.efficiency.attention_tiling import Tiling
-from dse.model.roofline import four_norm
 
 PARTS = 2.0 ** np.arange(9)  # that the keys may be split into
 MIN_PART = 64  # keys of a part
@@ -37,6 +36,7 @@ PARTIAL_SUM_BYTES = 8.0  # of fp32, written and read
 SAMPLED_TILES = 64  # of a head, of which the keys are counted
 HEAD_STEP = 32  # elements to which tiles pad a head
 THREADS, BLOCK = 2048, 512  # threads of a processor, and those of a block that writes one token into the cache
+NORM = 4.0
 MISS_EXPONENT = 3.0
 
 Seconds = Float[Array, "launch"]
@@ -118,7 +118,7 @@ def _keys_of_tiles(
 def attention_time(theta: Any, features: AttentionFeatures) -> Seconds:
     """Time of each launch [s] for parameters in the order of `ATTENTION_PARAMETERS`."""
     overhead, unit, memory = attention_components(theta, features)
-    return overhead + four_norm(unit, memory)
+    return overhead + smooth_maximum(unit, memory)
 
 
 def attention_components(theta: Any, features: AttentionFeatures) -> tuple[Seconds, Seconds, Seconds]:
@@ -126,18 +126,24 @@ def attention_components(theta: Any, features: AttentionFeatures) -> tuple[Secon
     f = features
     p = {p.name: (sigmoid if p.is_share else jnp.exp)(theta[index]) for index, p in enumerate(ATTENTION_PARAMETERS)}
     parts = jnp.minimum(jnp.array(PARTS), f.max_parts[:, None])
-    key = (four_norm(f.product, f.exponential * p["score"]) / p["efficiency"] * f.rows * f.processors)[:, None]
+    key = (smooth_maximum(f.product, f.exponential * p["score"]) / p["efficiency"] * f.rows * f.processors)[:, None]
     waves = f.tiles[:, None] * parts / f.processors[:, None]
     work = (p["fill"] + key * f.mean_keys[:, None] / parts) * waves * (jnp.ceil(waves) / waves) ** p["tail"]
     longest = (p["fill"] + key * f.longest_keys[:, None] / parts) * p["tail"]
     combination = jnp.where(parts > 1, CHAINED_LAUNCH + parts * f.partial_sums[:, None], 0.0)
-    unit = (four_norm(work, longest) + combination).min(axis=1)
+    unit = (smooth_maximum(work, longest) + combination).min(axis=1)
     repeated = f.once * miss_rate(f.cache_share / p["resident"]) + f.again * miss_rate(f.head_cache_share / p["resident"])
     written = f.written * miss_rate(f.written_cache_share / p["resident"]) / p["bandwidth"]
-    overhead = p["launch"] + f.copies * CHAINED_LAUNCH + four_norm(f.write_blocks * p["write"], written)
+    overhead = p["launch"] + f.copies * CHAINED_LAUNCH + smooth_maximum(f.write_blocks * p["write"], written)
     return overhead, unit, repeated / p["bandwidth"]
 
 
 def miss_rate(share: Any) -> Any:
     """Share of a footprint that misses, of one that is `share` times the cache."""
     return 1 / (1 + jnp.maximum(share, 1e-12) ** -MISS_EXPONENT)
+
+
+def smooth_maximum(a: Any, b: Any) -> Any:
+    """The 4-norm of two times, scaled by the larger one so that it neither overflows nor underflows."""
+    larger = jnp.maximum(jnp.maximum(a, b), 1e-15)
+    return larger * ((a / larger) ** NORM + (b / larger) ** NORM + 1e-300) ** (1 / NORM)

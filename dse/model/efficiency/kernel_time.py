@@ -39,9 +39,9 @@ from dse.model.capacity import attainable_bytes
 from dse.model.efficiency.launches import KernelLaunches, PerLaunch, shared_rows
 from dse.model.efficiency.parameters import MAX_CLOCK, PARAMETERS
 from dse.model.efficiency.tiles import TILES, Tile
-from dse.model.roofline import four_norm
 
 SPLITS = (1, 2, 4, 8, 16)  # parts that k may be split into
+NORM = 4.0
 CLOCK_NORM = 8.0  # of the smooth minimum of the clocks that power and design allow
 RESIDENCY_EXPONENT = 3.0  # of the miss rate of repeated launches
 CROWDED_WAIT, CROWDING_EXPONENT = 0.63, 8.0  # longer wait of long rows, and how abruptly it begins: cuSPARSE CSR on an RTX 3090
@@ -182,7 +182,7 @@ def allowed_tiles(tile: Tile | None, splits_k: bool = True, min_edge: int = 1) -
 def launch_time(theta: TracedTheta, features: LaunchFeatures, allowed: AllowedTiles) -> Seconds:
     """Time of each launch [s] for parameters in the order of `PARAMETERS`."""
     launch, unit, memory = time_components(theta, features, allowed)
-    return launch + four_norm(unit, memory)
+    return launch + smooth_maximum(unit, memory)
 
 
 def time_components(theta: TracedTheta, features: LaunchFeatures, allowed: AllowedTiles) -> tuple[Seconds, Seconds, Seconds]:
@@ -190,16 +190,16 @@ def time_components(theta: TracedTheta, features: LaunchFeatures, allowed: Allow
     f, p = features, {p.name: (sigmoid if p.is_share else jnp.exp)(theta[index]) for index, p in enumerate(PARAMETERS)}
     parts, is_split = jnp.array(SPLITS, float), jnp.array(SPLITS) > 1
     stored = (f.stored_issue * (1 + p["extra_stored"]))[:, None] * (1 + p["edge"] * f.inverse_edges)
-    issue = four_norm(f.peak[:, None], stored + (f.dense_issue * p["extra_dense"])[:, None])
+    issue = smooth_maximum(f.peak[:, None], stored + (f.dense_issue * p["extra_dense"])[:, None])
     latency = (f.stored_issue * f.inverse_in_flight * p["flight"])[:, None]
-    work = four_norm(four_norm(issue, latency) * f.padding, f.operands * p["operands"])[:, :, None]
-    steps = four_norm(stored * f.padding, f.step_inputs * p["operands"]) / f.depth[:, None]
+    work = smooth_maximum(smooth_maximum(issue, latency) * f.padding, f.operands * p["operands"])[:, :, None]
+    steps = smooth_maximum(stored * f.padding, f.step_inputs * p["operands"]) / f.depth[:, None]
     ramp = (p["fill"] * steps)[:, :, None] * parts
     split = is_split * (p["split"] * f.latency_scale[:, None, None] + parts * (f.partial_sums * p["operands"])[:, None, None])
     times = (work + ramp) * f.wave_loss ** p["tail"] + split + (issue * f.waiting[:, None])[:, :, None]
     unit = jnp.where(allowed, times, jnp.inf).min(axis=(1, 2)) / sustained_clock(p["energy"], f.energy_budget)
     crowded = sigmoid(CROWDING_EXPONENT * (jnp.log(f.row_share) - jnp.log(p["crowding"])))  # also of a row without bytes
-    unit = four_norm(unit, f.additions * p["contention"] * (1 + CROWDED_WAIT * crowded))
+    unit = smooth_maximum(unit, f.additions * p["contention"] * (1 + CROWDED_WAIT * crowded))
     gathered_share = f.column_share * p["columns"]
     gathered_bytes = f.gathers * gathered_share / (1 + gathered_share) / p["reuse"]
     miss_rate = 1 / (1 + (p["resident"] / f.cache_share) ** RESIDENCY_EXPONENT)
@@ -212,3 +212,9 @@ def sustained_clock(energy: Any, energy_budget: Any) -> Any:
     of_power = jnp.cbrt(energy_budget / energy)
     clock = (MAX_CLOCK**-CLOCK_NORM + of_power**-CLOCK_NORM) ** (-1 / CLOCK_NORM)
     return jnp.where(jnp.isnan(energy_budget), 1.0, clock)
+
+
+def smooth_maximum(a: Any, b: Any) -> Any:
+    """The 4-norm of two times, scaled by the larger one so that it neither overflows nor underflows."""
+    larger = jnp.maximum(a, b)
+    return larger * ((a / larger) ** NORM + (b / larger) ** NORM) ** (1 / NORM)
