@@ -69,8 +69,8 @@ def test_faster_hardware_still_wins(tmp_path):
     [
         ("64:2:8", 0.25, "rtx3090 Spatha V=64 *:4 fp16 (measured)"),
         ("128:2:8", 0.25, "rtx3090 Spatha V=128 *:4 fp16 (measured)"),
-        ("32:2:8", 0.25, "rtx3090 Spatha V=64 *:4 fp16 (assumed)"),
-        ("256:2:8", 0.25, "rtx3090 Spatha V=128 *:4 fp16 (assumed)"),
+        ("32:2:8", 0.25, "Spatha V=64 *:4 fp16 of rtx3090 (assumed)"),
+        ("256:2:8", 0.25, "Spatha V=128 *:4 fp16 of rtx3090 (assumed)"),
     ],
 )
 def test_a_kernel_of_another_height_is_assumed(pattern, density, expected):
