@@ -236,12 +236,12 @@ class Evaluator:
         return np.asarray(np.ravel_multi_index(tuple(designs[:, categorical].T.astype(int)), sizes))
 
     def _evaluate_batch(self, config: CategoricalConfig, designs: DesignMatrix, masks: Sequence[Allowed | None]) -> list[BatchResults]:
-        values, base = self.space.all_values(self.space.numeric_values(designs), config.accelerator), self.space.accelerator.base
-        design = Design(config.accelerator, values, base)
+        values, described = self.space.all_values(self.space.numeric_values(designs), config.accelerator), self.space.accelerator.base
+        design = Design(config.accelerator, values, described)
         costs = self._costs(config, design)
         if self.efficiency_samples:
             return self._evaluate_robustly(self.efficiency_samples, config, values, len(designs), costs, masks)
-        latency, dynamic_energy = evaluate_variants(config, base, values, len(designs))
+        latency, dynamic_energy = evaluate_variants(config, described, values, len(designs))
         energy = _add_leakage(dynamic_energy, latency, design)
         occupancy = self._occupancy(config, design, len(designs))
         results = []
@@ -261,11 +261,11 @@ class Evaluator:
         masks: Sequence[Allowed | None],
     ) -> list[BatchResults]:
         """Quantiles over samples of efficiencies. The variants are chosen once for all samples, by quantiles of their own results."""
-        latencies, energies, base = [], [], self.space.accelerator.base
-        design = Design(config.accelerator, values, base)
+        latencies, energies, described = [], [], self.space.accelerator.base
+        design = Design(config.accelerator, values, described)
         for number in range(samples.options.samples):
             slowdown, sampled_values = samples.sample(number, config.executions, values)
-            latency, dynamic_energy = evaluate_variants(config, base, values | sampled_values, count, slowdown)
+            latency, dynamic_energy = evaluate_variants(config, described, values | sampled_values, count, slowdown)
             latencies.append(latency)
             energies.append(_add_leakage(dynamic_energy, latency, design))
         quantile = 1 - samples.options.quantile

@@ -15,29 +15,28 @@ from dse.searching.categorical_config import CategoricalConfig
 MIN_BATCH = 64  # designs evaluated at once: smaller batches are padded
 MAX_SPLIT = 256  # designs that are evaluated in parts of the smallest size
 
-VariantLatency = Float[np.ndarray, "variant design"]
-VariantEnergy = Float[np.ndarray, "variant design"]
+PerVariant = Float[np.ndarray, "variant design"]
 
 
 def evaluate_variants(
     config: CategoricalConfig,
-    base: Accelerator,
+    described: Accelerator,
     values: Mapping[str, np.ndarray],
     count: int,
     slowdown: Float[np.ndarray, "execution"] | None = None,
-) -> tuple[VariantLatency, VariantEnergy | None]:
+) -> tuple[PerVariant, PerVariant | None]:
     """Latency [s] and, if the search needs it, energy of the work [J] of `count` designs with the given values.
 
-    `base`: the device that the designs vary. A batch is padded to a power of four, so that few sizes are compiled; a small one is split,
+    `described`: the device that the designs vary. A batch is padded to a power of four, so that few sizes are compiled; a small one is split,
     which takes less time than to compile.
     """
     if not MIN_BATCH < count <= MAX_SPLIT:
-        return _evaluate_padded(config, base, values, count, slowdown)
+        return _evaluate_padded(config, described, values, count, slowdown)
     full = {path: np.broadcast_to(column, count) for path, column in values.items()}
     parts = [
         _evaluate_padded(
             config,
-            base,
+            described,
             {path: column[start : start + MIN_BATCH] for path, column in full.items()},
             min(MIN_BATCH, count - start),
             slowdown,
@@ -50,11 +49,11 @@ def evaluate_variants(
 
 def _evaluate_padded(
     config: CategoricalConfig,
-    base: Accelerator,
+    described: Accelerator,
     values: Mapping[str, np.ndarray],
     count: int,
     slowdown: Float[np.ndarray, "execution"] | None,
-) -> tuple[VariantLatency, VariantEnergy | None]:
+) -> tuple[PerVariant, PerVariant | None]:
     size = MIN_BATCH
     while size < count:
         size *= 4
@@ -65,7 +64,7 @@ def _evaluate_padded(
         overhead_factor=padded.get(LAUNCH_LATENCY, np.ones(size)),
         slowdown=np.ones(len(config.executions)) if slowdown is None else slowdown,
         host_time=config.host_times(padded),
-        action_energies=config.action_energies(Design(config.accelerator, padded, base)),
+        action_energies=config.action_energies(Design(config.accelerator, padded, described)),
     )
     with jax.enable_x64(True):
         latency, energy = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
