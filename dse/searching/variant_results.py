@@ -27,8 +27,8 @@ def evaluate_variants(
 ) -> tuple[PerVariant, PerVariant | None]:
     """Latency [s] and, if the search needs it, energy of the work [J] of `count` designs with the given values.
 
-    `described`: the device that the designs vary. A batch is padded to a power of four, so that few sizes are compiled; a small one is split,
-    which takes less time than to compile.
+    `described`: the device that the designs vary. A batch is padded to a power of four, so that few sizes are compiled; a small one is
+    split, which takes less time than to compile.
     """
     if not MIN_BATCH < count <= MAX_SPLIT:
         return _evaluate_padded(config, described, values, count, slowdown)
