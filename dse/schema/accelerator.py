@@ -118,10 +118,12 @@ class Accelerator(StrictModel):
     def _read(cls, document: YamlDocument, problems: ProblemCollector) -> "Accelerator":
         """Validate a description with its links resolved; raises InputError with every problem, those collected before among them."""
         expanded = check_complete(add_links(add_technology_numbers(document.data)), document, problems)
-        resolved, links = resolve_links(expanded, cls, document, problems)
+        resolved, links, missing = resolve_links(expanded, cls, document, problems)
         accelerator = None
         with problems.collect():
             accelerator = document.validate(cls, resolved)
+        for target in [each for each in missing if not any(map(each.is_explained_by, problems.problems))]:
+            problems.add(target.problem)
         problems.raise_if_any()
         assert accelerator is not None
         accelerator._document, accelerator._links = document, links

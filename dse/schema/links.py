@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from dse.base.display_units import format_quantity
-from dse.base.errors import InputError, ProblemCollector, did_you_mean
+from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.base.formula import Formula, joined_variables, parse_formula
 from dse.base.units import Quantity
 from dse.base.yaml_document import YamlDocument
@@ -76,17 +76,39 @@ class Links:
 NO_LINKS = Links()
 
 
+@dataclass(frozen=True)
+class MissingTarget:
+    """A link to a number that the description does not give: the dotted path of that number, and the problem to report."""
+
+    path: str
+    problem: Problem
+
+    def is_explained_by(self, other: Problem) -> bool:
+        """Whether another problem is the reason: at the number itself, at a part that holds it, or at a sibling, as a misspelt key."""
+        parent, _, _ = self.path.rpartition(".")
+        return bool(other.key) and (f"{self.path}.".startswith(f"{other.key}.") or other.key.rpartition(".")[0] == parent)
+
+
 def resolve_links(
     data: Mapping[str, object], model: type[BaseModel], document: YamlDocument, problems: ProblemCollector
-) -> tuple[Mapping[str, object], Links]:
+) -> tuple[Mapping[str, object], Links, list[MissingTarget]]:
     """Replace each link in the data of a description by its value, with the formula as its source; collects every problem.
 
-    A number whose link has a problem gets the example of its kind, so that the rest can be checked.
+    A number whose link has a problem gets the example of its kind, so that the rest can be checked. Links to numbers that the description
+    does not give are returned: another problem of the description may be the reason.
     """
     resolver = _Resolver(data, model, document, problems)
     if not resolver.links:
-        return data, NO_LINKS
-    return resolver.resolve()
+        return data, NO_LINKS, []
+    return *resolver.resolve(), resolver.missing
+
+
+class _MissingTargetError(InputError):
+    """Raised for a link to the number at `path`, which the description does not give."""
+
+    def __init__(self, path: str, fix: str):
+        super().__init__(f"the description gives no number '{path}'", fix)
+        self.path = path
 
 
 class _Resolver:
@@ -101,11 +123,16 @@ class _Resolver:
         }
         self.formulas: dict[Location, Formula] = {}
         self.values: dict[Location, float | None] = {}
+        self.missing: list[MissingTarget] = []
 
     def resolve(self) -> tuple[Mapping[str, object], Links]:
         for loc, raw in self.links.items():
-            with self.problems.collect(*self.document.locate(loc)):
+            try:
                 self.formulas[loc] = self._parse(loc, raw)
+            except _MissingTargetError as error:
+                self.missing.append(MissingTarget(error.path, self._located(loc, error)))
+            except InputError as error:
+                self.problems.add(self._located(loc, error))
         ordered = self._in_order()
         resolved = self.data
         for loc in self.links:
@@ -115,6 +142,11 @@ class _Resolver:
             if self.values[loc] is not None:
                 resolved = _set_value(resolved, loc, self._derived(loc))
         return resolved, Links({".".join(loc): self.formulas[loc] for loc in ordered})
+
+    def _located(self, loc: Location, error: InputError) -> Problem:
+        """The problem of a link, with its place in the description."""
+        (problem,) = error.problems
+        return self.document.make_problem(loc, problem.message, problem.fix)
 
     def _kind(self, loc: Location) -> type[Quantity]:
         kind = quantity_kind(self.model, loc)
@@ -130,7 +162,7 @@ class _Resolver:
 
     def _kind_at(self, path: str) -> type[Quantity]:
         if path not in self.paths:
-            raise InputError(f"the description gives no number '{path}'", did_you_mean(path, self.paths))
+            raise _MissingTargetError(path, did_you_mean(path, self.paths))
         return self._kind(self.paths[path])
 
     def _in_order(self) -> list[Location]:

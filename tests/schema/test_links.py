@@ -134,6 +134,35 @@ memory:
     ]
 
 
+@pytest.mark.parametrize(
+    ("dram", "problem"),
+    [
+        ({"channels": 4, "technology": "lpddr9"}, "memory.dram.technology: unknown memory technology 'lpddr9'"),
+        ({"capacity": "8 GB", "bandwith": "1 TB/s"}, "memory.dram.bandwith: unknown key 'bandwith'"),
+        ({"capacity": "8 GB"}, "memory.dram: the outermost memory level 'dram' has no bandwidth"),
+        ("100 GB/s", "memory.dram: '100 GB/s' is not valid here"),
+        ({"capacity": "8 GB", "bandwidth": "1 GHz"}, "memory.dram.bandwidth: 'GHz' is the wrong unit here"),
+    ],
+)
+def test_a_link_to_a_number_with_a_problem_adds_no_second_error(dram, problem):
+    memory = {"dram": dram, "sram": {"capacity": "1 MB", "bandwidth": {"link": "memory.dram.bandwidth * 4"}}}
+    with pytest.raises(InputError) as caught:
+        Accelerator.from_dict({**MACRO, "memory": memory})
+    texts = [str(each) for each in caught.value.problems]
+    assert texts[0].startswith(problem)
+    assert not any("sram" in text for text in texts)
+
+
+def test_a_link_to_a_number_that_is_not_given_is_an_error_next_to_others():
+    memory = {"dram": {"capacity": "8 GB", "bandwidth": "1 GHz"}, "sram": {"bandwidth": {"link": "memory.hbm.bandwidth * 4"}}}
+    with pytest.raises(InputError) as caught:
+        Accelerator.from_dict({**MACRO, "memory": memory})
+    assert [str(each).partition(";")[0] for each in caught.value.problems] == [
+        "memory.dram.bandwidth: 'GHz' is the wrong unit here",
+        "memory.sram.bandwidth: the description gives no number 'memory.hbm.bandwidth'",
+    ]
+
+
 def test_a_linked_number_meets_the_limits_of_its_kind():
     chip = {**MACRO, "memory": {**MACRO["memory"], "sram": {"channels": {"link": "units.matrix.processors / 8"}, "capacity": "1 MB"}}}
     with pytest.raises(InputError, match=r"memory.sram.channels: 0.5 is not a count"):
