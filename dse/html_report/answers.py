@@ -21,7 +21,8 @@ FIDELITIES = {
     "'dse validate' prints the errors on kernels and devices that a fit had not seen.",
 }
 ACCURACY_KINDS = {
-    "published": "published", "measured": "measured", "estimated": "estimated, not measured", "none": "unknown: nobody measured it",
+    "published": "published", "measured": "measured", "estimated": "estimated, not measured", "assumed": "assumed, not measured",
+    "none": "unknown: nobody measured it",
 }  # fmt: skip
 
 
@@ -82,6 +83,8 @@ def _accuracy(point: xr.Dataset, dataset: xr.Dataset) -> str:
     workload, metric = str(point["workload"].item()), str(point["metric"].item())
     unit = read_json(dataset.attrs, "metrics", {}).get(workload, {}).get(metric, {}).get("unit", "")
     value, drop = float(point["accuracy"]), float(point["accuracy_drop"])
+    if np.isnan(value):
+        return f"{metric} {_points(drop)} worse than dense, {ACCURACY_KINDS.get(kind, kind)}"
     change = f"{_points(abs(drop))} {'worse' if drop > 0 else 'better'} than dense" if drop else "equal to dense"
     low, high = (float(point[name]) if name in point.coords else np.nan for name in ("accuracy_low", "accuracy_high"))
     interval = f"90% interval {low:.4g} to {high:.4g}; " if np.isfinite(low) else ""

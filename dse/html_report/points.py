@@ -17,7 +17,7 @@ ACCURACIES = tuple(f"{name}{end}" for name in ("accuracy", "accuracy_drop") for 
 FIRST_COLUMNS = ("workload", "accelerator", "batch", "dtype", "method", "pattern", "sparsity", *ACCURACIES)
 RESULTS = ("performance", "speedup", "latency", "area", "power", "energy")  # of the grid, where they are stored
 ACCURACY_ENDS = tuple(name for name in ACCURACIES if name.endswith(("_low", "_high")))  # columns of their own, where there are any
-HIDDEN = ("dense_accuracy", "nominal_sparsity", "densities_from", "variant", *EXTRA_DIMS)
+HIDDEN = ("dense_accuracy", "nominal_sparsity", "densities_from", "assumed_drop", "variant", *EXTRA_DIMS)
 
 
 def select_points(dataset: xr.Dataset, cells: Cells) -> xr.Dataset:

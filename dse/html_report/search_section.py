@@ -84,7 +84,7 @@ def _answer(front: xr.Dataset, best: int) -> PageContents:
         "speedup": float(point["speedup"]) if "speedup" in point else float(point["performance"]),
         "objective": f"{objective} {float(point[objective]):.4g}",
         "latency": format_quantity(float(point["latency"]), "s") if "latency" in point else "",
-        "accuracy": f"within {front.attrs.get('accuracy', '')}",
+        "accuracy": f"within {front.attrs.get('accuracy', '')}{_assumed(point)}",
         "limit": reported.get("bound", ""),
         "states": reported.get("states", ""),
         "accuracies": reported.get("accuracies", ""),
@@ -125,9 +125,14 @@ def _headline(front: xr.Dataset, answer: PageContents) -> list[str]:
 
 
 def _inferred(front: xr.Dataset) -> str:
-    """That the accuracy of the best pattern is estimated or interpolated, in brackets; empty otherwise."""
+    """That the accuracy of the best pattern is estimated, interpolated or assumed, in brackets; empty otherwise."""
     text = str(front.attrs.get("inferred_accuracies", "")).partition(":")[0]
     return f" ({text})" if text else ""
+
+
+def _assumed(point: xr.Dataset) -> str:
+    """That a network runs a pattern on this point whose accuracy is assumed; empty otherwise."""
+    return " as assumed" if "assumed_accuracies" in point and str(point["assumed_accuracies"].item()) else ""
 
 
 def _labels(front: xr.Dataset) -> list[str]:

@@ -12,7 +12,7 @@ from dse.html_report.fronts import cell_dims
 from dse.html_report.layer_details import NetworkOnDesign, describe_layers, network_on_design
 from dse.html_report.results_files import Results
 from dse.sweeping import provenance
-from dse.sweeping.accuracy_losses import accuracy_drop, accuracy_drop_interval, has_accuracy_intervals
+from dse.sweeping.accuracy_losses import ASSUMED_DROP, accuracy_drop, accuracy_drop_interval, has_accuracy_intervals
 from dse.sweeping.iso_speedup import iso_speedup, pattern_shares
 from dse.sweeping.objectives import ACCURACY_DROP
 
@@ -68,7 +68,7 @@ def _with_accuracy_drop(dataset: xr.Dataset) -> xr.Dataset:
         return dataset
     if "point" not in dataset.dims:
         return dataset.assign_coords({ACCURACY_DROP: accuracy_drop(dataset)} | accuracy_drop_interval(dataset))
-    labels = (*labels, *(name for name in ("accuracy_low", "accuracy_high") if name in dataset.coords))
+    labels = (*labels, *(name for name in ("accuracy_low", "accuracy_high", ASSUMED_DROP) if name in dataset.coords))
     as_variants = dataset[[]].reset_coords(drop=True).assign_coords({name: ("variant", dataset[name].values) for name in labels})
     as_variants = as_variants.assign_coords(variant=np.arange(dataset.sizes["point"])).assign_attrs(dataset.attrs)
     drops = {ACCURACY_DROP: accuracy_drop(as_variants)} | accuracy_drop_interval(as_variants)

@@ -36,12 +36,19 @@ def draw_figure(archive: Archive, random: Archive, devices: Table) -> tuple[Figu
     baseline = (
         "performance: relative to the dense networks on the accelerator as described" if archive.value_names[0] == "performance" else ""
     )
-    style.add_legend(figure, axes, run, *map(str, search.constraints), baseline, _device_note(archive) if any(labels) else "")
+    notes = [run, *map(str, search.constraints), baseline, _assumption_note(archive)]
+    style.add_legend(figure, axes, *notes, _device_note(archive) if any(labels) else "")
     for ax, device_labels in zip(axes, labels, strict=False):
         place_labels(ax, device_labels, leaders=True)
     front = archive.designs[archive.front_indices()]
     table = pd.DataFrame(evaluator.space.decode(front) | evaluator.evaluate(front))
     return figure, pd.concat([table, devices], ignore_index=True) if len(devices) else table
+
+
+def _assumption_note(archive: Archive) -> str:
+    """That the best design runs a pattern whose accuracy is assumed; empty otherwise."""
+    variants = archive.evaluator.chosen_variants(archive.designs[archive.best_index()])
+    return "the accuracy of the best pattern is assumed" if any(variant.is_assumed for variant in variants.values()) else ""
 
 
 def _device_note(archive: Archive) -> str:

@@ -2,8 +2,8 @@
 
 One curve for each pruning method and pattern, one marker for each sparsity; to the right is faster. Left of 1 a variant is
 slower than the dense baseline; beyond the dashed line it loses more accuracy than allowed. Vertical bars are 90% intervals of the
-accuracy, and hollow markers estimated accuracies. A light band shows the interval of the speedup where the fidelity has one: between
-lower bound and attainable traffic (`capacity`), or of the fitted kernels (`calibrated`).
+accuracy, and hollow markers estimated and assumed accuracies. A light band shows the interval of the speedup where the fidelity has
+one: between lower bound and attainable traffic (`capacity`), or of the fitted kernels (`calibrated`).
 """
 
 import json
@@ -121,8 +121,8 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles, accuracy_drop: 
 
 
 def _label(point: Any) -> str:
-    """The sparsity, after a tilde where the accuracy is estimated."""
-    return ("~" if "estimated" in point.accuracy_kind else "") + style.percent(point.nominal_sparsity)
+    """The sparsity, after a tilde where the accuracy is estimated or assumed."""
+    return ("~" if any(kind in point.accuracy_kind for kind in ("estimated", "assumed")) else "") + style.percent(point.nominal_sparsity)
 
 
 def _draw_baselines(ax: Axes, rows: Table, accuracy_drop: float, metric: Metric) -> None:

@@ -174,7 +174,7 @@ def probability_note(rows: Table) -> str:
 
 
 def mark_uncertain_accuracies(ax: Axes, rows: Table, x: str, y: str, style: CurveStyle, size: float) -> None:
-    """Draw the intervals of accuracies as error bars, and estimated accuracies as hollow markers.
+    """Draw the intervals of accuracies as error bars, and estimated or assumed accuracies as hollow markers.
 
     `rows`: with the columns `x` and `y`, where there are intervals those with `_low` and `_high`, and `accuracy_kind`.
     """
@@ -184,7 +184,7 @@ def mark_uncertain_accuracies(ax: Axes, rows: Table, x: str, y: str, style: Curv
             across = known[y if name == x else x]
             draw_bars(across, known[f"{name}_low"], known[f"{name}_high"], color=style["color"], linewidth=0.9, zorder=2)
     if {x, y} & set(UNCERTAIN_RESULTS) and "faster_probability" not in rows:
-        estimated = rows[rows.accuracy_kind.astype(str).str.contains("estimated")]
+        estimated = rows[rows.accuracy_kind.astype(str).str.contains("estimated|assumed")]
         look = {"marker": style["marker"], "markersize": size, "markeredgecolor": style["color"], "markerfacecolor": "white"}
         ax.plot(estimated[x], estimated[y], linestyle="none", zorder=3.5, **look)
 
@@ -192,8 +192,9 @@ def mark_uncertain_accuracies(ax: Axes, rows: Table, x: str, y: str, style: Curv
 def accuracy_note(rows: Table) -> str:
     """Explains the error bars of accuracies and the hollow markers, where there are any."""
     intervals = "vertical bars: 90% intervals of the accuracies" * ("accuracy_low" in rows and bool(np.isfinite(rows.accuracy_low).any()))
-    estimated = "accuracy_kind" in rows and rows.accuracy_kind.astype(str).str.contains("estimated").any()
-    return "; ".join(filter(None, [intervals, "hollow: the accuracy is estimated" * bool(estimated and "faster_probability" not in rows)]))
+    is_marked = "accuracy_kind" in rows and "faster_probability" not in rows
+    kinds = [kind for kind in ("estimated", "assumed") if is_marked and rows.accuracy_kind.astype(str).str.contains(kind).any()]
+    return "; ".join(filter(None, [intervals, f"hollow: the accuracy is {' or '.join(kinds)}" if kinds else ""]))
 
 
 def unverified_note(dataset: xr.Dataset) -> str:

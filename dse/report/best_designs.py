@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from dse.base.errors import InputError
 from dse.report.result_kind import VARIANT_LABELS
-from dse.sweeping.accuracy_losses import accuracy_drop, accuracy_drop_interval, has_accuracy_intervals, sample_drops
+from dse.sweeping.accuracy_losses import ASSUMED_DROP, accuracy_drop, accuracy_drop_interval, has_accuracy_intervals, sample_drops
 from dse.sweeping.iso_speedup import choice_shares
 from dse.sweeping.objectives import objective_signs
 from dse.sweeping.serving import tokens_per_sample
@@ -252,7 +252,7 @@ def _order(names: list[str]) -> list[str]:
 
 def _accuracy_drops(points: xr.Dataset) -> dict[str, object]:
     """The loss of accuracy of each point, and its interval where there is one, as coordinates."""
-    names = ("workload", "metric", "accuracy", "accuracy_low", "accuracy_high", "dense_accuracy", "method")
+    names = ("workload", "metric", "accuracy", "accuracy_low", "accuracy_high", "dense_accuracy", "method", ASSUMED_DROP)
     labels = xr.Dataset(coords={name: ("variant", points[name].values) for name in names if name in points.coords}, attrs=points.attrs)
     labels = labels.assign_coords(variant=np.arange(points.sizes["point"]))
     drops = {"accuracy_drop": accuracy_drop(labels)} | accuracy_drop_interval(labels)

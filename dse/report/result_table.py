@@ -26,7 +26,7 @@ MAX_CELL = 60  # characters: of columns with longer texts, only the first row is
 INTERVALS = ("_low", "_high", "_bound")
 LABELS = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "bound": "bound by"}
 ACCURACIES = ("accuracy", "accuracy_low", "accuracy_high", "dense_accuracy")  # the loss of accuracy is shown
-HIDDEN = ("method", "pattern", "sparsity", "nominal_sparsity", "densities_from", "metric", *ACCURACIES, "best")
+HIDDEN = ("method", "pattern", "sparsity", "nominal_sparsity", "densities_from", "assumed_drop", "metric", *ACCURACIES, "best")
 
 Column = list[str]
 

@@ -4,6 +4,7 @@ accelerator          a device; compute_unit: peaks and sparse runs of one unit; 
 links                numbers that follow from others; macro_parameters: peaks, bandwidths and capacities that follow from clocks and counts
 memory_technology    width, rate, energy, capacity and interface of a channel, by technology
 sweep                a sweep and its axes; workload_selection: which variants and inputs of a network it evaluates
+assumed_drops        accuracy drops that are assumed of hypothetical patterns
 memory_technology    energy of a byte and area of the interface of each memory technology
 model_options        fidelity and the other options of the latency model
 stored_results       which variables and which reduction of the results are kept

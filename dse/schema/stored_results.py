@@ -78,6 +78,10 @@ ATTRIBUTES = {
     "accuracy_high": {"long_name": "95% quantile of the accuracy: upper end of its 90% interval"},
     "metric": {"long_name": "what the accuracy measures"},
     "dense_accuracy": {"long_name": "metric of the dense network of the same source"},
+    "assumed_drop": {
+        "units": "points of the metric",
+        "long_name": "accuracy drop that the specification assumes; NaN where it assumes none",
+    },
     "densities_from": {"long_name": "source of the layer densities, unless they were counted"},
 }
 SAMPLED_ATTRIBUTES = {  # where an interval of the speedup comes from samples of kernel parameters instead of lower bounds

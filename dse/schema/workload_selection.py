@@ -3,9 +3,11 @@
 import itertools
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
 from dse.base.strict_model import AllDifferent, StrictModel, field_error
+from dse.schema.assumed_drops import AssumedDrops, read_drops
+from dse.sparsity.grammar import read_pattern_aliases
 from dse.workload.schema import ConcretePattern
 
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
@@ -23,6 +25,18 @@ class HypotheticalPatterns(StrictModel):
         description="own: the pattern's N/M; from_method: the layer densities of each measured variant; or a list of uniform densities",
         examples=["from_method"],
     )
+
+    accuracy_drop: AssumedDrops = Field(
+        {},
+        description="assumed accuracy drop, in points of the metric or, as text, in % of the dense network: one for all patterns, or one "
+        "for each by its pattern; default: in a search accurate enough, in a sweep unknown",
+        examples=['{"2:4": 0.5, "1:4": 2}'],
+    )
+
+    @field_validator("accuracy_drop", mode="before")
+    @classmethod
+    def _read_drops(cls, value: object, info: ValidationInfo) -> object:
+        return read_drops(value, info.data.get("list"), read_pattern_aliases(info.context))
 
     @field_validator("densities", mode="before")
     @classmethod

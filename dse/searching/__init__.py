@@ -3,8 +3,8 @@
 Data flows through the modules in this order:
 
 * `problem` (the specification, read and checked), with `feasible_variants` (pruned networks within the accuracy tolerance, also in
-  samples), `network_selection` (the networks that brackets name), `fixed_runs` (their batch sizes and dtypes) and `space` (the axes that a
-  search may change), which `space_builder` builds;
+  samples), `assumed_variants` (hypothetical patterns), `network_selection` (the networks that brackets name), `fixed_runs` (their batch
+  sizes and dtypes) and `space` (the axes that a search may change), which `space_builder` builds;
 * `evaluator`: scores a batch of designs (`scores`). It uses `categorical_config`, `variant_results` and `batch_evaluator` (latency and
   energy of every variant), `robust` (samples of uncertain efficiencies), `variant_choice` with `monotonicity` (the variant that each
   network runs), `over_networks` (one figure for several networks, relative to the dense ones), `uncertainty` (prediction intervals), and

@@ -16,6 +16,7 @@ from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
 from dse.searching.feasible_variants import SampledVariants, sample_feasible
 from dse.searching.space import DesignMatrix
+from dse.workload import Variant
 from dse.workload.pattern_shares import PatternShares
 
 MAX_DESIGNS = 100  # best ones of the archive that compete in each sample
@@ -86,7 +87,7 @@ def sample_designs(archive: Archive) -> SampledDesigns | None:
     choice, objective = _evaluate_samples(evaluator, designs, sampled)
     shares = tuple(
         {
-            name: _pattern_shares(evaluator, choice[network, number], str(archive.evaluator.variants[chosen[network, number]].pattern))
+            name: _pattern_shares(evaluator, choice[network, number], _pattern_text(archive.evaluator.variants[chosen[network, number]]))
             for network, name in enumerate(sampled)
         }
         for number in range(len(designs))
@@ -110,10 +111,15 @@ def _evaluate_samples(
     return np.stack(choices, axis=-1)[..., samples], np.stack(objectives, axis=-1)[..., samples]
 
 
+def _pattern_text(variant: Variant) -> str:
+    """The pattern of a variant, and whether its accuracy is assumed."""
+    return f"{variant.pattern} (assumed)" if variant.is_assumed else str(variant.pattern)
+
+
 def _pattern_shares(evaluator: Evaluator, choice: Int[np.ndarray, " sample"], chosen: str) -> PatternShares:
     """The share of each pattern among the variants that are chosen."""
     shares: dict[str, float] = {}
     for index, count in zip(*np.unique(choice, return_counts=True), strict=True):
-        pattern = str(evaluator.variants[index].pattern)
+        pattern = _pattern_text(evaluator.variants[index])
         shares[pattern] = shares.get(pattern, 0.0) + float(count) / len(choice)
     return PatternShares(shares, chosen)

@@ -1,5 +1,6 @@
-"""The feasible variants of a network in a search: the dense network, and pruned ones within the accuracy tolerance."""
+"""The feasible variants of a network in a search: the dense network, pruned ones within the accuracy tolerance, and hypothetical ones."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ from jaxtyping import Bool
 from dse.base.errors import InputError
 from dse.schema.search import AccuracyTolerance
 from dse.schema.workload_selection import WorkloadSelection
+from dse.searching.assumed_variants import select_assumed
 from dse.workload import Variant, Workload
 from dse.workload.accuracy import ROUNDING_TOLERANCE, AccuracyCurve, accuracy_curves, accuracy_loss
 from dse.workload.accuracy_samples import SAMPLES, curve_at_quantile, sample_curve
@@ -28,7 +30,7 @@ class SampledVariants:
 
 
 def select_feasible(workload: Workload, selection: WorkloadSelection, tolerance: AccuracyTolerance) -> list[Variant]:
-    """The dense network, then the feasible variants of each method and pattern.
+    """The dense network, then the feasible variants of each method and pattern, then the hypothetical ones.
 
     These are all measured variants within the tolerance and, unless the selection lists sparsities, the sparsest interpolated one.
     Losses are against the dense network of the same source, in the main metric of the workload. Nothing is extrapolated.
@@ -37,7 +39,7 @@ def select_feasible(workload: Workload, selection: WorkloadSelection, tolerance:
     for curve in _usable_curves(workload, selection):
         feasible = _within_tolerance(curve, tolerance)
         variants += [variant for variant in feasible if variant.method != "dense" and (listed is None or id(variant) in listed)]
-    return variants
+    return variants + select_assumed(workload, selection, tolerance)
 
 
 def _within_tolerance(curve: AccuracyCurve, tolerance: AccuracyTolerance) -> list[Variant]:
@@ -75,6 +77,9 @@ def sample_feasible(
         within = losses <= _largest_loss(curve, tolerance)
         variants += [variant for variant, row in zip(candidates, within, strict=True) if row.any()]
         feasible.append(within[within.any(axis=1)])
+    assumed = select_assumed(workload, selection, tolerance)  # without intervals
+    variants += assumed
+    feasible.append(np.ones((len(assumed), samples), bool))
     return SampledVariants(variants, np.concatenate(feasible), any(curve.has_intervals for curve in curves))
 
 
@@ -93,15 +98,23 @@ def _candidates(curve: AccuracyCurve, tolerance: AccuracyTolerance) -> list[Vari
 def list_excluded(name: str, workload: Workload, selection: WorkloadSelection) -> list[str]:
     """Warnings about variants that have an accuracy which cannot be compared with the tolerance, with the reason."""
     metric = workload.description.metric.name
-    listed, excluded = _listed_variants(workload, selection), dict[str, list[str]]()
+    listed, excluded = _listed_variants(workload, selection), dict[str, list[Variant]]()
     for variant in workload.variants:
         if not _is_selected(variant, selection) or np.isnan(variant.accuracy) or (listed is not None and id(variant) not in listed):
             continue
         if variant.metric != metric:
-            excluded.setdefault(f"measured in '{variant.metric}', and the tolerance is in '{metric}'", []).append(str(variant))
+            excluded.setdefault(f"they are not measured in '{metric}', which the tolerance is in", []).append(variant)
         elif np.isnan(variant.dense_accuracy):
-            excluded.setdefault("their source gives no accuracy of the dense network", []).append(str(variant))
-    return [f"'{name}': the search leaves out {', '.join(variants)}: {reason}" for reason, variants in excluded.items()]
+            excluded.setdefault("their source gives no accuracy of the dense network", []).append(variant)
+    return [f"'{name}': the search leaves out {_list_by_method(variants)}: {reason}" for reason, variants in excluded.items()]
+
+
+def _list_by_method(variants: Iterable[Variant]) -> str:
+    """Variants with the sparsities of each method and pattern together, as in 'wanda unstructured 0.3 0.5, sparsegpt 2:4 0.5'."""
+    sparsities: dict[str, list[str]] = {}
+    for variant in variants:
+        sparsities.setdefault(f"{variant.method} {variant.pattern}", []).append(f"{variant.nominal_sparsity:g}")
+    return ", ".join(f"{name} {' '.join(listed)}" for name, listed in sparsities.items())
 
 
 def _usable_curves(workload: Workload, selection: WorkloadSelection) -> list[AccuracyCurve]:

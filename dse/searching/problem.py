@@ -5,7 +5,7 @@ Nothing is evaluated here, so that `dse check` answers quickly.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from dse.schema.run_settings import RunSettings, run_settings
 from dse.schema.search import AccuracyTolerance, SearchSpec
 from dse.schema.sweep import SweepSpec, read_sweep
 from dse.schema.workload_selection import WorkloadSelection
+from dse.searching.assumed_variants import describe_assumptions
 from dse.searching.feasible_variants import list_excluded, select_feasible
 from dse.searching.fixed_runs import Brackets, FixedRun, add_fixed_runs, fixed_settings, list_dtypes
 from dse.searching.network_selection import select_networks
@@ -33,7 +34,7 @@ from dse.searching.space import Space
 from dse.searching.space_builder import build_space
 from dse.sweeping.descriptions import hash_descriptions, load_accelerators, load_workloads
 from dse.sweeping.linked_axes import link_accelerators
-from dse.sweeping.variants import select_variants
+from dse.sweeping.variants import check_assumed_drops, select_variants
 from dse.workload import Variant, Workload
 
 RULES_VERSION = "2"  # of scoring and storing designs: searches that began with another version are not resumed
@@ -97,8 +98,19 @@ class SearchProblem:
     @property
     def warnings(self) -> list[str]:
         """Warnings about keys of the specification and about variants that the search does not use."""
-        excluded = (text for name in self.own_networks for text in list_excluded(name, *self.networks[name]))
-        return [*self.spec_warnings, *excluded]
+        excluded = (text for name, network in self._selections for text in list_excluded(name, *network))
+        assumed = (text for name, network in self._selections for text in describe_assumptions(name, *network, self.tolerance))
+        return [*self.spec_warnings, *excluded, *assumed]
+
+    @property
+    def _selections(self) -> Iterator[tuple[str, tuple[Workload, WorkloadSelection]]]:
+        """Each network once, whichever its inputs, by its name in the results or, with several inputs, that of the workload."""
+        by_selection: dict[int, list[str]] = {}
+        for name in self.own_networks:
+            by_selection.setdefault(id(self.networks[name][1]), []).append(name)
+        for first, *others in by_selection.values():
+            network = self.networks[first]
+            yield (network[0].description.name if others else first), network
 
 
 def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
@@ -111,7 +123,8 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
     problems, brackets = ProblemCollector(), Brackets()
     search = _check_spec(spec, document, problems)
     accelerators = load_accelerators(spec, document, problems)
-    networks = _load_networks(spec, document, problems)
+    tolerance = search.tolerance(spec.accuracy_drop)
+    networks = _load_networks(spec, tolerance, document, problems)
     if not problems.problems:
         _check_weights(spec, search, networks, document, problems)
         brackets = _select_networks(spec, search, networks, document, problems)
@@ -131,7 +144,7 @@ def load_problem(reference: catalog.Reference) -> tuple[Space, SearchProblem]:
         dtype=spec.dtype[0],
         options=spec.model,
         search=search,
-        tolerance=search.tolerance(spec.accuracy_drop),
+        tolerance=tolerance,
         weights=_network_weights(spec, search, networks),
         selections=brackets.selections,
         fixed_runs=brackets.fixed_runs,
@@ -167,11 +180,6 @@ def _check_spec(spec: SweepSpec, document: YamlDocument, problems: ProblemCollec
     if not spec.free_axes:
         fix = "add an axis, as in 'memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s}'"
         problems.add(document.make_problem(("axes",), "a search needs at least one axis", fix))
-    for key, selection in spec.workloads.items():
-        if selection.patterns:
-            message = "hypothetical variants have no accuracy, which a search needs for its tolerance"
-            fix = "remove 'patterns', or add variants with accuracies to the workload"
-            problems.add(document.make_problem(("workloads", key, "patterns"), message, fix))
     problems.raise_if_any()
     return spec.search
 
@@ -198,7 +206,7 @@ def _check_dtypes(
                 check_whole_blocks(workload.layers, dtype)
 
 
-def _load_networks(spec: SweepSpec, document: YamlDocument, problems: ProblemCollector) -> Networks:
+def _load_networks(spec: SweepSpec, tolerance: AccuracyTolerance, document: YamlDocument, problems: ProblemCollector) -> Networks:
     """The networks by their name in the results, each once for every combination of its inputs."""
     networks: dict[str, tuple[Workload, WorkloadSelection]] = {}
     for key, workload in load_workloads(spec, document, problems):
@@ -208,7 +216,8 @@ def _load_networks(spec: SweepSpec, document: YamlDocument, problems: ProblemCol
             message = f"another network is named '{name}' too"
             problems.add(document.make_problem(location, message, "rename one: results are labelled by names"))
         with problems.collect(*document.locate(location)):
-            select_variants(workload, selection, document, location, problems)  # checks the methods and sparsities
+            select_variants(workload, selection, document, location, problems)  # checks methods, sparsities and densities
+            check_assumed_drops(workload, selection, tolerance.relative, document, location, problems)
         networks[name] = workload, selection
     return networks
 

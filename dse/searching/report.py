@@ -83,12 +83,25 @@ def best_designs_table(archive: Archive, sampled: SampledDesigns | None = None) 
 
 
 def inferred_accuracies(archive: Archive) -> str:
-    """That the best design runs variants whose accuracy is estimated or interpolated, and which; empty if all are measured or published."""
+    """That the best design runs variants whose accuracy is estimated, interpolated or assumed, and which; empty if there are none."""
     variants = archive.evaluator.chosen_variants(archive.designs[archive.best_index()])
-    inferred = {name: variant for name, variant in variants.items() if variant.has_inferred_accuracy}
-    listed = "; ".join(f"{name} runs {_describe_variant(variant)}, {variant.accuracy_text}" for name, variant in inferred.items())
-    kinds = [word for word in ("estimated", "interpolated") if any(word in variant.accuracy_kind for variant in inferred.values())]
+    inferred = [variant for variant in variants.values() if variant.has_inferred_accuracy]
+    networks: dict[str, list[str]] = {}
+    for name, variant in variants.items():
+        if variant.has_inferred_accuracy:
+            networks.setdefault(f"{_describe_variant(variant)}, {variant.accuracy_text}", []).append(name)
+    listed = "; ".join(f"{' and '.join(names)} {'runs' if len(names) == 1 else 'run'} {text}" for text, names in networks.items())
+    kinds = [word for word in ("estimated", "interpolated", "assumed") if any(word in variant.accuracy_kind for variant in inferred)]
     return f"the accuracy of the best pattern is {' and '.join(kinds)}, not measured: {listed}" if inferred else ""
+
+
+def _describe_assumed(evaluator: Evaluator, choice: Int[np.ndarray, "network point"]) -> dict[str, tuple[str, list[str]]]:
+    """Which networks run a pattern on each point whose accuracy is assumed, as a variable of a dataset; empty where no variant has one."""
+    if not any(variant.is_assumed for variant in evaluator.variants):
+        return {}
+    chosen = [{name: each for name, each in evaluator.named_variants(column).items() if each.is_assumed} for column in choice.T]
+    texts = ["; ".join(f"{name}: {variant.pattern}" for name, variant in variants.items()) for variants in chosen]
+    return {"assumed_accuracies": ("point", texts)}
 
 
 def best_designs_attributes(table: pd.DataFrame, space: Space) -> dict[str, str]:
@@ -174,7 +187,7 @@ def evaluate_devices(evaluator: Evaluator, problem: SearchProblem) -> pd.DataFra
 
 
 def front_dataset(archive: Archive) -> xr.Dataset:
-    """The Pareto front along `point`: every axis and result; `best` marks the best design."""
+    """The Pareto front along `point`: every axis and result; `best` marks the best design, `assumed_accuracies` says what is assumed."""
     indices, evaluator = np.union1d(archive.front_indices(), [archive.best_index()]), archive.evaluator
     order = indices[np.argsort(archive.values[indices, 0], kind="stable")]
     designs = archive.designs[order]
@@ -183,9 +196,11 @@ def front_dataset(archive: Archive) -> xr.Dataset:
         path: ("point", values.astype(object) if values.dtype.kind == "U" else values, {"units": units[path]} if path in units else {})
         for path, values in evaluator.space.decode(designs).items()
     }
-    results = evaluator.evaluate(designs) | uncertainty.interval_columns(evaluator, designs)
+    scores = evaluator.evaluate_networks(designs)
+    results = scores.combined | uncertainty.interval_columns(evaluator, designs)
     named = {name.replace("/", ", "): (name, values) for name, values in results.items() if name not in coords}  # netCDF refuses '/'
     variables = {text: ("point", values, _attributes(name)) for text, (name, values) in named.items()}
+    variables |= _describe_assumed(evaluator, scores.choice)
     return xr.Dataset({**variables, "best": ("point", order == archive.best_index())}, coords)
 
 

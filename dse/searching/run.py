@@ -175,7 +175,7 @@ def collect_search_warnings(evaluator: Evaluator) -> list[str]:
     problem, accelerator = evaluator.problem, evaluator.space.accelerator.name
     terms = [each for config in evaluator.evaluated_configs for each in config.terms]
     executions = [execution for each in terms for execution in each.candidates]
-    texts = [*problem.warnings, *_unused_axes(evaluator, executions)]
+    texts = [*problem.warnings, *_missing_runs(evaluator), *_unused_axes(evaluator, executions)]
     for variant in evaluator.variants:
         texts += [*compaction_warnings(variant), *fusion_warnings(variant, problem.options)]
     texts += merge_warnings(warning for each in terms for warning in transfer_warnings(each, accelerator))
@@ -184,6 +184,16 @@ def collect_search_warnings(evaluator: Evaluator) -> list[str]:
         runs = (execution.run for execution in executions)
         texts += missing_efficiency_warnings(accelerator, runs, problem.dtype.label, problem.options.fidelity)
     return list(dict.fromkeys(texts))
+
+
+def _missing_runs(evaluator: Evaluator) -> Iterator[str]:
+    """Warn of hypothetical patterns whose layers run dense on every design, for want of an enabled run."""
+    configs = evaluator.evaluated_configs
+    hypothetical = [index for index, variant in enumerate(evaluator.variants) if variant.method == "hypothetical"]
+    without = [index for index in hypothetical if configs and all(config.terms[index].unsupported for config in configs)]
+    if patterns := list(dict.fromkeys(repr(str(evaluator.variants[index].pattern)) for index in without)):
+        whose = "its" if len(patterns) == 1 else "their"
+        yield f"no design has an enabled run for {', '.join(patterns)}: {whose} layers run dense"
 
 
 def _unused_axes(evaluator: Evaluator, executions: list[Execution]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from dse.workload.accuracy import accuracy_loss
 from dse.workload.accuracy_samples import SAMPLES, UncertainAccuracy, describe_variant, network_name, sample_accuracies
 
+ASSUMED_DROP = "assumed_drop"  # coordinate of results in which a specification assumes accuracy drops
 UNITS = {False: "points of the metric", True: "%"}  # by `relative`
 
 
@@ -17,9 +18,9 @@ def accuracy_drop(dataset: xr.Dataset, relative: bool = False) -> xr.DataArray:
     """Loss of accuracy of each variant against the dense network of its own source [variant].
 
     In points of its metric, or in % of the dense value. Positive is worse, whichever way the metric points; NaN where one of the two
-    accuracies is unknown, 0 for the dense network.
+    accuracies is unknown, 0 for the dense network. A drop that the specification assumes counts also where no accuracy is known.
     """
-    drop = _losses(dataset, dataset.accuracy.values[:, None], relative)[:, 0]
+    drop = _with_assumed(dataset, _losses(dataset, dataset.accuracy.values[:, None], relative), relative)[:, 0]
     attrs = {"units": UNITS[relative], "long_name": "loss of accuracy against the dense network of the source"}
     return xr.DataArray(drop, dims="variant", coords={"variant": dataset.variant}, attrs=attrs)
 
@@ -45,7 +46,7 @@ def has_accuracy_intervals(dataset: xr.Dataset) -> bool:
 
 def sample_drops(dataset: xr.Dataset, relative: bool = False, samples: int = SAMPLES, seed: int = 0) -> Float[np.ndarray, "variant sample"]:
     """Samples of the losses of `accuracy_drop` [variant, sample]; those of an accuracy without an interval are all equal."""
-    return _losses(dataset, sample_dataset_accuracies(dataset, samples, seed), relative)
+    return _with_assumed(dataset, _losses(dataset, sample_dataset_accuracies(dataset, samples, seed), relative), relative)
 
 
 def sample_dataset_accuracies(dataset: xr.Dataset, samples: int = SAMPLES, seed: int = 0) -> Float[np.ndarray, "variant sample"]:
@@ -71,6 +72,14 @@ def _losses(dataset: xr.Dataset, accuracies: Float[np.ndarray, "variant sample"]
     losses = [accuracy_loss(row, value, direction) for row, value, direction in zip(accuracies, dense, directions, strict=True)]
     scale = (100 / abs(dense) if relative else np.ones(len(dense)))[:, None]
     return np.where((dataset.method.values == "dense")[:, None], 0.0, np.reshape(losses, accuracies.shape) * scale)
+
+
+def _with_assumed(dataset: xr.Dataset, losses: Float[np.ndarray, "variant sample"], relative: bool) -> Float[np.ndarray, "variant sample"]:
+    """Losses with the drops that are assumed, in points: those in % follow from accuracies alone."""
+    if relative or ASSUMED_DROP not in dataset.coords:
+        return losses
+    assumed = dataset[ASSUMED_DROP].values[:, None]
+    return np.where(np.isfinite(assumed), assumed, losses)
 
 
 def _directions(dataset: xr.Dataset) -> Sequence[str]:

@@ -4,7 +4,8 @@ Warnings are about assumptions of the model that a reader would not expect, note
 hardly change the latency under the options of the model.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import xarray as xr
@@ -26,6 +27,7 @@ from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
 from dse.sweeping.plan_builder import list_unused_axes
 
+Group = TypeVar("Group", bound=Hashable)
 NEGLIGIBLE = 0.02  # relative difference in latency between the smallest and the largest capacity
 
 
@@ -62,18 +64,32 @@ def collect_warnings(compiled: CompiledSweep) -> list[str]:
 
 
 def _missing_runs(jobs: tuple[Job, ...], plan: Plan) -> Iterator[str]:
-    """Warn of pruned layers that run dense because the accelerator lists no run for their pattern."""
-    dtypes: dict[tuple[str, str], dict[str, None]] = {}  # of an accelerator and a pattern; the keys are an ordered set
+    """Warn of pruned layers that run dense because no design of an accelerator has an enabled run for their pattern."""
+    dtypes = _group(((accelerator, pattern), dtype) for accelerator, pattern, dtype in _unsupported_patterns(jobs, plan))
+    patterns = _group(((accelerator, ", ".join(listed)), pattern) for (accelerator, pattern), listed in dtypes.items())
+    accelerators = _group(((tuple(unsupported), listed), accelerator) for (accelerator, listed), unsupported in patterns.items())
+    for (unsupported, listed), names in accelerators.items():
+        who, whose = f"{', '.join(map(repr, names))} {'has' if len(names) == 1 else 'have'}", "its" if len(unsupported) == 1 else "their"
+        yield f"{who} no enabled run for {', '.join(map(repr, unsupported))} in {listed}: {whose} layers run dense"
+
+
+def _unsupported_patterns(jobs: tuple[Job, ...], plan: Plan) -> list[tuple[str, str, str]]:
+    """Accelerator, pattern and dtype where some layer has no enabled run on any design."""
+    supported: dict[tuple[str, str, str], bool] = {}
     for job in jobs:
-        if not job.is_dense_baseline and job.terms.unsupported:
+        if not job.is_dense_baseline:
             dtype, pattern = plan.spec.dtype[job.indices["dtype"]].label, plan.variants[job.variants[0]].pattern
-            dtypes.setdefault((job.accelerator.name, str(pattern)), {})[dtype] = None
-    patterns: dict[tuple[str, str], list[str]] = {}
-    for (accelerator, pattern), listed in dtypes.items():
-        patterns.setdefault((accelerator, ", ".join(listed)), []).append(pattern)
-    for (accelerator, listed), unsupported in patterns.items():
-        whose = "its" if len(unsupported) == 1 else "their"
-        yield f"'{accelerator}' has no enabled run for {', '.join(map(repr, unsupported))} in {listed}: {whose} layers run dense"
+            key = job.accelerator.name, str(pattern), dtype
+            supported[key] = supported.get(key, False) or not job.terms.unsupported
+    return [key for key, is_supported in supported.items() if not is_supported]
+
+
+def _group(pairs: Iterable[tuple[Group, str]]) -> dict[Group, list[str]]:
+    """The names of each group, in the order of their first occurrence."""
+    groups: dict[Group, list[str]] = {}
+    for group, name in pairs:
+        groups.setdefault(group, []).append(name)
+    return groups
 
 
 def _ignored_memory_levels(plan: Plan) -> Iterator[DeviceWarning]:

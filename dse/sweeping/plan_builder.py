@@ -32,7 +32,7 @@ from dse.sweeping.axis import Axis, parse_axis
 from dse.sweeping.descriptions import load_accelerators, load_workloads
 from dse.sweeping.linked_axes import changed_paths, check_linked_values, link_accelerators, mark_roles
 from dse.sweeping.plan import Plan
-from dse.sweeping.variants import select_variants
+from dse.sweeping.variants import check_assumed_drops, select_variants
 from dse.workload import Variant, Workload
 
 MAX_RESULT_BYTES = 32 * 10**9
@@ -80,7 +80,9 @@ class _SpecReader:
         variants: list[Variant] = []
         with progress_bar("selecting variants", len(workloads), progress) as advance:
             for key, workload in workloads:
-                variants += select_variants(workload, self.spec.workloads[key], self.document, ("workloads", key), self.problems)
+                selection, location = self.spec.workloads[key], ("workloads", key)
+                variants += select_variants(workload, selection, self.document, location, self.problems)
+                check_assumed_drops(workload, selection, False, self.document, location, self.problems)
                 advance()
         return variants
 

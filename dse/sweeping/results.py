@@ -16,6 +16,7 @@ from dse.model.terms import OVERHEAD_RESOURCE
 from dse.schema.accelerator import Accelerator
 from dse.schema.stored_results import ATTRIBUTES, EXTRA_DIMS, SAMPLED_ATTRIBUTES
 from dse.sweeping import cost, provenance, serving
+from dse.sweeping.accuracy_losses import ASSUMED_DROP
 from dse.sweeping.compile import KernelNames
 from dse.sweeping.job import Job
 from dse.sweeping.job_evaluator import DenseSamples
@@ -232,6 +233,8 @@ def _coordinates(plan: Plan, resources: Sequence[str], executions: Sequence[str]
     texts = ("workload", "method", "pattern", "accuracy_kind", "metric", "densities_from")
     columns = {name: [getattr(variant, name) for variant in plan.variants] for name in VARIANT_COORDINATES}
     arrays = {name: _to_text(column) if name in texts else np.array(column) for name, column in columns.items()}
+    if any(variant.assumed_drop for variant in plan.variants):
+        arrays[ASSUMED_DROP] = np.array([variant.assumed_points for variant in plan.variants])
     return coords | {name: ("variant", array) for name, array in arrays.items()}
 
 

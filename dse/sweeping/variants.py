@@ -1,5 +1,7 @@
 """Select the network variants of a sweep: measured ones, and hypothetical ones, derived from patterns."""
 
+import itertools
+
 import numpy as np
 from jaxtyping import Float
 
@@ -18,10 +20,7 @@ def select_variants(
     measured: list[Variant] = []
     methods = _select_methods(workload, selection, document, (*key, "methods"), problems)
     with problems.collect(*document.locate((*key, "sparsities"))):
-        if selection.sparsities is None:
-            measured = [variant for method in methods for variant in workload.select_variants(method)]
-        else:
-            measured = _with_sparsities(workload, methods, selection.sparsities)
+        measured = _select_measured(workload, methods, selection.sparsities)
     hypothetical: list[Variant] = []
     for index, patterns in enumerate(selection.patterns):
         with problems.collect(*document.locate((*key, "patterns", index))):
@@ -29,6 +28,32 @@ def select_variants(
     if selection.methods == "all" and not workload.variants and not selection.patterns:
         return [workload.dense]  # the workload ships without pruned variants
     return measured + hypothetical
+
+
+def list_hypothetical(workload: Workload, selection: WorkloadSelection) -> list[tuple[Variant, Variant | None]]:
+    """The hypothetical variants of a selection that `select_variants` has checked, each with the measured one whose densities it has."""
+    measured = list[Variant]()
+    if any(patterns.densities == "from_method" for patterns in selection.patterns):
+        methods = workload.methods if selection.methods == "all" else list(selection.methods)
+        measured = _select_measured(workload, methods, selection.sparsities)
+    pairs = list[tuple[Variant, Variant | None]]()
+    for patterns in selection.patterns:
+        sources = measured if patterns.densities == "from_method" else [None]
+        pairs += zip(make_hypothetical_variants(workload, patterns, measured), itertools.cycle(sources), strict=False)
+    return pairs
+
+
+def check_assumed_drops(
+    workload: Workload, selection: WorkloadSelection, relative: bool, document: YamlDocument, key: KeyPath, problems: ProblemCollector
+) -> None:
+    """Collect the assumed accuracy drops that cannot be compared with a tolerance: in % if `relative`, otherwise in points."""
+    other, own = ("in points", "in %") if relative else ("in %", "in points")
+    for index, patterns in enumerate(selection.patterns):
+        for pattern, drop in patterns.accuracy_drop.items():
+            if np.isnan(drop.in_unit(relative, workload.dense.accuracy)):
+                what = f"the accuracy drop of '{pattern}' is {other}, and the tolerance {own}; {_dense_accuracy_text(workload)}"
+                location = (*key, "patterns", index, "accuracy_drop")
+                problems.add(document.make_problem(location, what, f"write the drop {own}"))
 
 
 def _select_methods(
@@ -42,6 +67,12 @@ def _select_methods(
             message = f"'{workload.name}' has no method '{method}'"
             problems.add(document.make_problem((*key, index), message, did_you_mean(method, available)))
     return [method for method in selection.methods if method in available]
+
+
+def _select_measured(workload: Workload, methods: list[str], sparsities: tuple[float, ...] | None) -> list[Variant]:
+    if sparsities is None:
+        return [variant for method in methods for variant in workload.select_variants(method)]
+    return _with_sparsities(workload, methods, sparsities)
 
 
 def _with_sparsities(workload: Workload, methods: list[str], sparsities: tuple[float, ...]) -> list[Variant]:
@@ -69,8 +100,9 @@ def make_hypothetical_variants(workload: Workload, patterns: HypotheticalPattern
 
 
 def _with_pattern(workload: Workload, patterns: HypotheticalPatterns, pattern: Pattern, measured: list[Variant]) -> list[Variant]:
+    drop = patterns.accuracy_drop.get(pattern)
     if patterns.densities == "own" and pattern.density is not None:  # the schema refuses 'own' for other patterns
-        return [workload.hypothetical_variant(pattern, workload.own_density(pattern), 1 - pattern.density, "own")]
+        return [workload.hypothetical_variant(pattern, workload.own_density(pattern), 1 - pattern.density, "own", drop)]
     if isinstance(patterns.densities, tuple):
         sources = [(np.full(len(workload.layers), density), 1 - density, f"uniform {density:g}") for density in patterns.densities]
     elif measured:
@@ -79,7 +111,16 @@ def _with_pattern(workload: Workload, patterns: HypotheticalPatterns, pattern: P
         raise InputError("there is no method to take densities from", "list one under 'methods'")
     for density, _, origin in sources:
         _check_density(workload, pattern, density, origin)
-    return [workload.hypothetical_variant(pattern, density, sparsity, origin) for density, sparsity, origin in sources]
+    return [workload.hypothetical_variant(pattern, density, sparsity, origin, drop) for density, sparsity, origin in sources]
+
+
+def _dense_accuracy_text(workload: Workload) -> str:
+    """Why the accuracy of the dense network is not known: no source gives it, or several give different ones."""
+    values = {v.dense_accuracy for v in workload.variants if v.metric == workload.description.metric.name}
+    known = sorted(value for value in values if np.isfinite(value))
+    if not known:
+        return f"the accuracy of dense '{workload.description.name}' is not known"
+    return f"sources give different accuracies of dense '{workload.description.name}', {known[0]:g} to {known[-1]:g}"
 
 
 def _check_block_size(workload: Workload, pattern: Pattern) -> None:

@@ -15,6 +15,7 @@ workload          a network with its variants
 join_tables       rows of the tables joined into variants
 tables            reads a folder
 accuracy          accuracy curves over sparsity
+accuracy_drop     a stated accuracy drop, in points or in %
 accuracy_samples  samples of accuracies from their 90% intervals
 pattern_shares    how often each pattern is the best over these samples, in words
 """

@@ -11,6 +11,7 @@ from dse.base.table_format import html_table
 from dse.networks.architecture import Runtime
 from dse.networks.layers import LayerArrays
 from dse.sparsity.pattern import Pattern
+from dse.workload.accuracy_drop import AccuracyDrop
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,7 +26,8 @@ class Variant:
         accuracy: in the unit of `metric`; NaN where unknown.
         accuracy_low, accuracy_high: 90% interval of `accuracy`; NaN where the source gives none.
         dense_accuracy: that of the unpruned network of the same source; NaN where unknown.
-        accuracy_kind: `published`, `measured`, `estimated`, `interpolated, ...` or `none`.
+        accuracy_kind: `published`, `measured`, `estimated`, `interpolated, ...`, `assumed` or `none`.
+        assumed_drop: the accuracy drop that a specification assumes; None where it states none.
 
     Examples:
         >>> import dse
@@ -61,6 +63,7 @@ class Variant:
     union_densities: Mapping[int, Float[np.ndarray, " layer"]] = field(default_factory=dict)
     """Share of the inputs that any of so many consecutive tokens needs, by their number; NaN where not counted."""
     runtime: Runtime = "graph"  # whether the host launches all kernels at once, or one by one (eager)
+    assumed_drop: AccuracyDrop | None = None
 
     @cached_property
     def sparsity(self) -> float:
@@ -75,9 +78,14 @@ class Variant:
 
     @property
     def accuracy_text(self) -> str:
-        """The metric with its interval and kind, as in 'top-1 accuracy 75.2 (74.8 to 75.6), estimated'; 'dense' of the dense network."""
+        """The metric with its interval and kind, as in 'top-1 accuracy 75.2 (74.8 to 75.6), estimated'; 'dense' of the dense network.
+
+        Of an assumed accuracy: 'assumed to drop by 0.5 points', or 'assumed to be accurate enough' where no drop is stated.
+        """
         if self.method == "dense":
             return "dense"
+        if self.is_assumed:
+            return f"assumed to drop by {self.assumed_drop}" if self.assumed_drop else "assumed to be accurate enough"
         if not np.isfinite(self.accuracy):
             return "no accuracy"
         interval = f" ({self.accuracy_low:.4g} to {self.accuracy_high:.4g})" if np.isfinite(self.accuracy_low) else ""
@@ -85,11 +93,26 @@ class Variant:
 
     @property
     def has_inferred_accuracy(self) -> bool:
-        """Whether nobody measured or published the accuracy: it is estimated, or interpolated between points of a curve."""
-        return "estimated" in self.accuracy_kind or "interpolated" in self.accuracy_kind
+        """Whether nobody measured or published the accuracy: it is estimated, interpolated between points of a curve, or assumed."""
+        return any(kind in self.accuracy_kind for kind in ("estimated", "interpolated", "assumed"))
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether the accuracy is an assumption of a specification: a stated drop, or that it is high enough."""
+        return self.accuracy_kind == "assumed"
+
+    @property
+    def assumed_points(self) -> float:
+        """The accuracy drop that is assumed, in points of the metric; NaN where none is, or where it needs an unknown dense accuracy."""
+        return self.assumed_drop.in_unit(False, self.dense_accuracy) if self.assumed_drop else np.nan
+
+    @property
+    def has_even_density(self) -> bool:
+        """Whether the density is that of the pattern, or one that all layers have: the sparsity says it."""
+        return self.densities_from == "own" or self.densities_from.startswith("uniform ")
 
     def __str__(self) -> str:
-        origin = f" from {self.densities_from}" if self.densities_from else ""
+        origin = f" from {self.densities_from}" if self.densities_from and not self.has_even_density else ""
         return f"{self.method} {self.pattern} {self.nominal_sparsity:g}{origin}"
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from dse.networks.layers import LayerArrays
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import DENSE
 from dse.sparsity.pattern import Pattern
+from dse.workload.accuracy_drop import AccuracyDrop
 from dse.workload.schema import Description
 from dse.workload.variant import Variant
 
@@ -153,13 +154,26 @@ class Workload:
         return pattern.max_nonzeros(self.layers.m, self.layers.k) / (self.layers.m * self.layers.k)
 
     def hypothetical_variant(
-        self, pattern: Pattern, density: Float[np.ndarray, " layer"] | float, nominal_sparsity: float, densities_from: str
+        self,
+        pattern: Pattern,
+        density: Float[np.ndarray, " layer"] | float,
+        nominal_sparsity: float,
+        densities_from: str,
+        assumed_drop: AccuracyDrop | None = None,
     ) -> Variant:
-        """A variant that nobody trained: a pattern at given layer densities, without an accuracy; layers not prunable stay dense."""
-        return Variant(
+        """A variant that nobody trained: a pattern at given layer densities; layers not prunable stay dense.
+
+        It has no accuracy unless an accuracy drop is assumed, and that of the dense network is known.
+        """
+        variant = Variant(
             self.name, self.layers, "hypothetical", pattern, nominal_sparsity, np.where(self.layers.prunable, density, 1.0),
             metric=self.description.metric.name, densities_from=densities_from, run_on=self.run_on, runtime=self.runtime,
         )  # fmt: skip
+        if assumed_drop is None:
+            return variant
+        dense = self.dense.accuracy
+        accuracy = assumed_drop.accuracy(dense, self.description.metric.direction)
+        return replace(variant, accuracy=accuracy, dense_accuracy=dense, accuracy_kind="assumed", assumed_drop=assumed_drop)
 
     def with_activation_density(self, density: float) -> "Workload":
         """A copy of the network in which this share [1] of every layer's inputs is nonzero, instead of the counted shares."""

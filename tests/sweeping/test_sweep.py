@@ -110,8 +110,7 @@ def test_a_rate_of_a_run_that_some_designs_switch_off_still_counts(folder, order
     path = folder / "small.yaml"
     run = "units.vector.runs.csr"
     path.write_text(path.read_text() + f"model: {{fidelity: r3}}\naxes:\n  {run}.enabled: {order}\n  {run}.efficiency: [0.25, 0.5]\n")
-    with pytest.warns(dse.ModelWarning, match="has no enabled run for 'unstructured'"):
-        results = dse.sweep(path).isel(accelerator=0, dtype=0, batch=1, variant=0).latency
+    results = dse.sweep(path).isel(accelerator=0, dtype=0, batch=1, variant=0).latency  # no warning: some designs have the run
     on, off = results.sel({f"{run}.enabled": True}), results.sel({f"{run}.enabled": False})
     assert on[0] > on[1]
     assert off[0] == off[1]
@@ -132,6 +131,17 @@ def test_patterns_without_a_run_are_one_warning_for_each_list_of_dtypes(folder, 
     assert [str(each.message) for each in caught] == [
         "'chip' has no enabled run for 'unstructured' in fp16, fp32: its layers run dense",
         "'chip' has no enabled run for '2:4', 'block:8x8', '1:16' in fp32: their layers run dense",
+    ]
+
+
+def test_accelerators_without_a_run_share_a_warning(folder, edited):
+    edited("chip.yaml", ("pattern: unstructured,", "enabled: false, pattern: unstructured,"))
+    (folder / "other.yaml").write_text((folder / "chip.yaml").read_text().replace("name: chip", "name: other"))
+    path = edited("small.yaml", ("[./chip.yaml]", "[./chip.yaml, ./other.yaml]"), ("dtype: fp16", "dtype: fp32"))
+    with pytest.warns(dse.ModelWarning) as caught:
+        dse.sweep(path)
+    assert [str(each.message) for each in caught] == [
+        "'chip', 'other' have no enabled run for 'unstructured', '2:4', 'block:8x8' in fp32: their layers run dense"
     ]
 
 

@@ -119,3 +119,32 @@ def test_several_densities_of_activations_are_several_networks(edited, folder):
     alone = dse.sweep(folder / "small.yaml")
     assert list(alone.workload.values) == ["net"]
     np.testing.assert_array_equal(both.latency.isel(variant=[1]), alone.latency)
+
+
+def test_an_assumed_drop_is_compared_with_the_tolerance_as_a_measured_one(edited):
+    """Also where no accuracy of the dense network is known. Of 76 points, 1% is 0.76."""
+    path = with_patterns(
+        edited, '[{list: [1:8, 2:4], accuracy_drop: {"1:8": 1 %}}, {list: ["block:8x8"], densities: [0.5], accuracy_drop: 3}]'
+    )
+    swept = dse.sweep(path)
+    made = swept.isel(variant=swept.method.values == "hypothetical")
+    assert list(made.accuracy_kind.values) == ["assumed", "none", "assumed"]
+    np.testing.assert_allclose(made.accuracy.values, [75.24, np.nan, 73.0])
+    np.testing.assert_allclose(made.assumed_drop.values, [0.76, np.nan, 3.0])
+    best = dse.iso_speedup(swept, drop=0.8)
+    assert set(best.pattern.sel(variant=best.best).values.ravel()) <= {"1:8", "dense"}
+    (edited("small.yaml").parent / "net/accuracy.csv").unlink()
+    path.write_text(path.read_text().replace("1 %", "0.76"))
+    unknown = dse.sweep(path)
+    np.testing.assert_array_equal(np.isnan(unknown.accuracy), True)
+    again = dse.iso_speedup(unknown, drop=0.8)
+    np.testing.assert_array_equal(
+        again.speedup, dse.iso_speedup(swept.isel(variant=swept.method.values == "hypothetical"), drop=0.8).speedup
+    )
+    front = dse.pareto(unknown, maximize=["speedup"], minimize=["accuracy_drop"])
+    assert set(front.accuracy_drop.values) <= {0.76, 3.0}
+    path.write_text(path.read_text().replace("0.76", "1 %"))
+    assert problems(path) == [
+        f"{path}:4: workloads../net.patterns.0.accuracy_drop: the accuracy drop of '1:8' is in %, and the tolerance in points; "
+        "the accuracy of dense 'net' is not known; write the drop in points"
+    ]
