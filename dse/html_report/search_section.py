@@ -132,7 +132,7 @@ def _inferred(front: xr.Dataset) -> str:
 
 def _assumed(point: xr.Dataset) -> str:
     """That a network runs a pattern on this point whose accuracy is assumed; empty otherwise."""
-    return " as assumed" if "assumed_accuracies" in point and str(point["assumed_accuracies"].item()) else ""
+    return ", as assumed" if "assumed_accuracies" in point and str(point["assumed_accuracies"].item()) else ""
 
 
 def _labels(front: xr.Dataset) -> list[str]:

@@ -143,4 +143,7 @@ class WorkloadSelection(StrictModel):
             value = [value]
         if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
             return [{"list": value}]
+        if isinstance(value, dict) and value and not value.keys() & HypotheticalPatterns.model_fields.keys():
+            fix = 'write \'patterns: {list: ["2:4"], accuracy_drop: {"2:4": 0.5}}\''
+            raise field_error("'patterns' has neither 'list' nor 'accuracy_drop'", fix)
         return [value] if isinstance(value, dict) else value

@@ -1,13 +1,14 @@
 """Hypothetical variants in a search: patterns that nobody pruned a network to, whose accuracy is assumed.
 
 An accuracy drop that the specification states is compared with the tolerance. Without one, a variant with the densities of a measured
-one is assumed to lose as much; any other counts as accurate enough: whoever lists the pattern assumes that. Each network has one warning
-that says so, and how the accuracies could be estimated.
+one is assumed to lose as much, and is left out where only other densities have a known accuracy. Any other variant counts as accurate
+enough: whoever lists the pattern assumes that. Each network has one warning that says so, and how the accuracies could be estimated.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -23,47 +24,60 @@ from dse.workload.accuracy_drop import AccuracyDrop
 
 MAX_LISTED = 6  # patterns in a warning
 
+Basis = Literal["stated", "source", "none"]  # of an assumption: a stated drop, the loss of the source of the densities, or nothing
+
 
 def select_assumed(workload: Workload, selection: WorkloadSelection, tolerance: AccuracyTolerance) -> list[Variant]:
     """The hypothetical variants of a selection whose assumed accuracy drop, where there is one, is within the tolerance."""
-    assumed = [_assume(*pair, workload, tolerance) for pair in list_hypothetical(workload, selection)]
-    return [variant for variant in assumed if variant is not None and _is_within(variant, workload, tolerance)]
+    return [variant for variant, _ in _list_assumed(workload, selection, tolerance) if _is_within(variant, workload, tolerance)]
 
 
-def _assume(variant: Variant, source: Variant | None, workload: Workload, tolerance: AccuracyTolerance) -> Variant | None:
-    """A variant with its stated drop, or that of the `source` of its densities; None if the latter is not comparable with the tolerance."""
-    assumed = replace(variant, accuracy_kind="assumed")
-    if variant.assumed_drop is not None or source is None or np.isnan(source.accuracy):
-        return assumed
+def describe_assumptions(name: str, workload: Workload, selection: WorkloadSelection, tolerance: AccuracyTolerance) -> Iterator[str]:
+    """Warnings about the hypothetical variants of a network: what is assumed of them, and which the tolerance excludes."""
+    groups: dict[Basis, list[Variant]] = {}
+    for variant, basis in _list_assumed(workload, selection, tolerance):
+        groups.setdefault(basis, []).append(variant)
+    if "none" in groups:
+        yield _describe_unstated(name, workload, groups["none"], tolerance)
+    if patterns := list(dict.fromkeys(str(variant.pattern) for variant in groups.get("source", ()))):
+        are, have = ("is", "it has") if len(patterns) == 1 else ("are", "they have")
+        yield f"'{name}': {_join(patterns)} {are} assumed to lose as much accuracy as the measured variants whose densities {have}"
+    if excluded := [variant for variant in groups.get("stated", ()) if not _is_within(variant, workload, tolerance)]:
+        listed = list(dict.fromkeys(f"{_pattern_text(variant)} ({variant.assumed_drop})" for variant in excluded))
+        whose = "its assumed accuracy drop is" if len(listed) == 1 else "their assumed accuracy drops are"
+        yield f"'{name}': the search leaves out {_join(listed)}: {whose} above '{tolerance}'"
+
+
+def _list_assumed(workload: Workload, selection: WorkloadSelection, tolerance: AccuracyTolerance) -> Iterator[tuple[Variant, Basis]]:
+    """The hypothetical variants with what is assumed of their accuracy, and its basis.
+
+    Where some sources of densities have a known accuracy, variants with the densities of the others are left out, as these sources are.
+    """
+    pairs = list_hypothetical(workload, selection)
+    has_known = any(source is not None and np.isfinite(source.accuracy) for _, source in pairs)
+    for variant, source in pairs:
+        assumed = replace(variant, accuracy_kind="assumed")
+        if variant.assumed_drop is not None:
+            yield assumed, "stated"
+        elif source is None or not has_known:
+            yield assumed, "none"
+        elif (drop := _drop_of(source, workload, tolerance)) is not None:
+            yield replace(assumed, assumed_drop=drop), "source"
+
+
+def _drop_of(source: Variant, workload: Workload, tolerance: AccuracyTolerance) -> AccuracyDrop | None:
+    """The measured accuracy drop of a variant in the unit of the tolerance, at least 0; None if it cannot be compared with that."""
     metric = workload.description.metric
-    if source.metric != metric.name or np.isnan(source.dense_accuracy):
+    loss = accuracy_loss(source.accuracy, source.dense_accuracy, metric.direction)
+    if source.metric != metric.name or np.isnan(loss):
         return None
-    loss = max(accuracy_loss(source.accuracy, source.dense_accuracy, metric.direction), 0.0)
-    share = 100 / abs(source.dense_accuracy) if tolerance.relative else 1.0
-    return replace(assumed, assumed_drop=AccuracyDrop(loss * share, tolerance.relative))
+    return AccuracyDrop(max(loss, 0.0) * (100 / abs(source.dense_accuracy) if tolerance.relative else 1.0), tolerance.relative)
 
 
 def _is_within(variant: Variant, workload: Workload, tolerance: AccuracyTolerance) -> bool:
     if variant.assumed_drop is None:
         return True
     return variant.assumed_drop.in_unit(tolerance.relative, workload.dense.accuracy) <= tolerance.max_drop + ROUNDING_TOLERANCE
-
-
-def describe_assumptions(name: str, workload: Workload, selection: WorkloadSelection, tolerance: AccuracyTolerance) -> Iterator[str]:
-    """Warnings about the hypothetical variants of a network: what is assumed of them, and which the tolerance excludes."""
-    pairs = list_hypothetical(workload, selection)
-    without = [(variant, source) for variant, source in pairs if variant.assumed_drop is None]
-    if unstated := [variant for variant, source in without if source is None or np.isnan(source.accuracy)]:
-        yield _describe_unstated(name, workload, unstated, tolerance)
-    if inherited := list(dict.fromkeys(str(variant.pattern) for variant, source in without if source and np.isfinite(source.accuracy))):
-        what = "is assumed to lose as much accuracy as the measured variants whose densities it has"
-        several = "are assumed to lose as much accuracy as the measured variants whose densities they have"
-        yield f"'{name}': {_join(inherited)} {what if len(inherited) == 1 else several}"
-    excluded = [variant for variant, _ in pairs if not _is_within(variant, workload, tolerance)]
-    if excluded:
-        listed = list(dict.fromkeys(f"{_pattern_text(variant)} ({variant.assumed_drop})" for variant in excluded))
-        whose = "its assumed accuracy drop is" if len(listed) == 1 else "their assumed accuracy drops are"
-        yield f"'{name}': the search leaves out {_join(listed)}: {whose} above '{tolerance}'"
 
 
 def _describe_unstated(name: str, workload: Workload, variants: Sequence[Variant], tolerance: AccuracyTolerance) -> str:

@@ -95,13 +95,13 @@ def inferred_accuracies(archive: Archive) -> str:
     return f"the accuracy of the best pattern is {' and '.join(kinds)}, not measured: {listed}" if inferred else ""
 
 
-def _describe_assumed(evaluator: Evaluator, choice: Int[np.ndarray, "network point"]) -> dict[str, tuple[str, list[str]]]:
+def _describe_assumed(evaluator: Evaluator, choice: Int[np.ndarray, "network point"]) -> dict[str, tuple[str, np.ndarray]]:
     """Which networks run a pattern on each point whose accuracy is assumed, as a variable of a dataset; empty where no variant has one."""
     if not any(variant.is_assumed for variant in evaluator.variants):
         return {}
     chosen = [{name: each for name, each in evaluator.named_variants(column).items() if each.is_assumed} for column in choice.T]
     texts = ["; ".join(f"{name}: {variant.pattern}" for name, variant in variants.items()) for variants in chosen]
-    return {"assumed_accuracies": ("point", texts)}
+    return {"assumed_accuracies": ("point", np.array(texts, object))}
 
 
 def best_designs_attributes(table: pd.DataFrame, space: Space) -> dict[str, str]:

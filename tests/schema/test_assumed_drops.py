@@ -53,6 +53,17 @@ def test_every_error_is_reported_with_file_line_and_fix(tmp_path):
     ]
 
 
+def test_drops_in_the_place_of_the_list_are_refused():
+    with pytest.raises(InputError) as caught:
+        read_sweep({
+            "name": "short", "accelerators": ["a100-sxm4-80gb"], "workloads": {"resnet50": {"patterns": {"2:4": 0.5, "1:4": 2}}}, "dtype": "fp16",
+        })  # fmt: skip
+    assert str(caught.value) == (
+        "workloads.resnet50.patterns: 'patterns' has neither 'list' nor 'accuracy_drop'; "
+        'write \'patterns: {list: ["2:4"], accuracy_drop: {"2:4": 0.5}}\''
+    )
+
+
 def test_a_list_of_drops_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"accuracy_drop: a list does not say which pattern has which drop; write a mapping"):
         read_patterns(tmp_path, "[0.5, 2]")

@@ -106,6 +106,15 @@ def test_densities_are_those_of_a_sweep(folder):
     assert any("block:16x16@0.5 and block:16x16@0.75 count as accurate enough" in text for text in texts)
 
 
+def test_densities_of_unknown_accuracy_are_left_out_unless_none_is_known(folder):
+    path = make_search(folder, '{methods: [blocky, semi], patterns: {list: ["unstructured"], densities: from_method}}')
+    searched = [v for v in run.load_evaluator(path).variants if v.method == "hypothetical"]
+    assert [(v.densities_from, v.accuracy_text) for v in searched] == [("semi 0.5", "assumed to drop by 0.5 points")]
+    path.write_text(path.read_text().replace("[blocky, semi]", "[blocky]"))
+    searched = [v for v in run.load_evaluator(path).variants if v.method == "hypothetical"]
+    assert [(v.densities_from, v.accuracy_text) for v in searched] == [("blocky 0.75", "assumed to be accurate enough")]
+
+
 @pytest.mark.parametrize(("tolerance", "drop"), [("1", "1 point"), ("1.5 %", "1.316 %")])
 def test_a_pattern_with_the_densities_of_a_measured_variant_is_assumed_to_lose_as_much(folder, tolerance, drop):
     """At sparsity 0.5 that is 1 of 76 points, at 0.9 it is 6."""
