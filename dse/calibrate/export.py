@@ -26,7 +26,7 @@ HEADER = """# Parameters of measured kernels. `low` and `high` are the 90% inter
 # more closely than the prior are marked `assumed`. `half_width` is that of the 90% interval of the logarithm of a time, from
 # leave-one-shape-out residuals (of few shapes, from kernels like it), within the measured ranges `density` and `sizes` (m, k, n).
 # `rates` are those of the description at the time of the fit: peak and issue [FLOP/s], bandwidth [B/s], cache and scratchpad [B],
-# processors [1], launch [s], energy budget [J/FLOP], kind of the outermost memory.
+# processors [1], launch [s], energy budget [J/FLOP], highest clock over that of the peak [1], kind of the outermost memory.
 """
 ASSUMED_SHARE = 0.7  # of the deviation of the prior, above which a parameter counts as not determined by the measurements
 

@@ -40,9 +40,9 @@ def predict_all_fidelities(launches: KernelLaunches, efficiency: float, model: K
 
 def predict_checked(model: KernelModel, launches: KernelLaunches) -> PerLaunch:
     """Calibrated time of each launch [s]; raises ImplausibleResultError if one is not positive or implies a rate above the peak."""
-    time, kernel, peak = model.predict_times(launches), str(model.key), launches.rates.peak
-    assertions.check_times(time, launches.flops, peak, kernel)
-    assertions.check_efficiency(np.maximum(launches.flops / peak, 1e-300) / time, kernel)
+    time, kernel, rates = model.predict_times(launches), str(model.key), launches.rates
+    assertions.check_times(time, launches.flops, rates.peak, rates.max_clock, kernel)
+    assertions.check_efficiency(np.maximum(launches.flops / rates.peak, 1e-300) / time, rates.max_clock, kernel)
     return time
 
 

@@ -10,7 +10,7 @@ from dse.base.errors import InputError
 from dse.explaining import breakdown
 from dse.explaining.chosen_layers import PerLayer, choose_layers, network_layers
 from dse.explaining.explanation import Explanation
-from dse.explaining.factors import ACCELERATOR, DEVICE, TILING, Factor, has_same_layers, list_factors, rename_parts
+from dse.explaining.factors import ACCELERATOR, DEVICE, Factor, has_same_layers, list_factors, rename_parts
 from dse.explaining.fidelity_parts import LABELS
 from dse.explaining.mixtures import MixtureEvaluator, MixtureResults
 from dse.explaining.parts import GroupRow, Part, ResourceRow, ranked
@@ -18,6 +18,7 @@ from dse.explaining.relevance import COSTS, TIMES
 from dse.explaining.shapley import Game, make_game
 from dse.explaining.side import Side
 from dse.explaining.text import comparison_sentence
+from dse.model.efficiency.launches import UNIT_NUMBERS
 
 MEASURED = "not_predicted"  # the factor of what the model does not predict
 PRECISION = 1e-9  # relative, of the values of both sides
@@ -161,7 +162,7 @@ def _group_calibrated(a: Side, b: Side, factors: list[Factor]) -> list[Factor]:
     device = next((factor for factor in factors if factor.key == DEVICE), None)
     if device is None or "calibrated" not in (a.options.fidelity, b.options.fidelity):
         return factors
-    tied = [f for f in factors if f.key.rpartition(".")[2] in TILING or f.key == "overhead.launch"]
+    tied = [f for f in factors if f.key.rpartition(".")[2] in UNIT_NUMBERS or f.key == "overhead.launch"]
     paths = (*device.paths, *(path for factor in tied for path in factor.paths))
     return [replace(f, paths=paths) if f is device else f for f in factors if f not in tied]
 

@@ -22,7 +22,6 @@ from dse.schema.model_options import ModelOptions
 from dse.schema.references import load_workload
 from dse.workload import Variant, Workload
 
-TILING = ("processors", "scratchpad", "issue")  # numbers of a unit that fitted kernels depend on
 NOT_COMPARED = {"source", "kind", "unverified", "name", "description", "hypothetical", "patterns", "efficiencies", "text"}
 PARTS = ("units", "memory", "overhead", "cost")
 ACCELERATOR = "accelerator"  # the factor of a whole accelerator, where its parts cannot be exchanged one by one

@@ -54,6 +54,8 @@ def _clocks(accelerator: Accelerator) -> Iterator[tuple[KeyPath, str, str]]:
         if unit.clock is not None and not SLOWEST_CLOCK <= unit.clock.value <= FASTEST_CLOCK:
             span = f"{format_quantity(SLOWEST_CLOCK, 'Hz')} to {format_quantity(FASTEST_CLOCK, 'Hz')}"
             yield ("units", name, "clock"), f"a clock of {format_quantity(unit.clock.value, 'Hz')} is unusual", f"check its unit ({span})"
+        if unit.max_clock is not None and unit.clock is None:
+            yield ("units", name, "max_clock"), "has no effect without the clock of the peaks", "add 'clock', as in 'clock: 2.52 GHz'"
 
 
 def _area(accelerator: Accelerator) -> Iterator[tuple[KeyPath, str, str]]:

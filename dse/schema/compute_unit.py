@@ -244,6 +244,9 @@ class Unit(StrictModel):
     clock: Frequency | None = Field(
         None, description="clock at which the peaks are reached; default, for area and power: that of published boards in the process"
     )
+    max_clock: Frequency | None = Field(
+        None, description="highest clock, at which it runs where power allows, under 'calibrated'; default: 'clock'", examples=["2.655 GHz"]
+    )
     macs: dict[Identifier, MultiplyAdds] = Field(
         default_factory=dict,
         description="multiply-adds of one processor in a cycle, by dtype; gives the peak, 2 FLOP x macs x processors x clock",
@@ -264,6 +267,17 @@ class Unit(StrictModel):
     issue: Rate | None = Field(
         None, description="fp32 rate if every instruction issued were a multiply-add; loads and index arithmetic share it"
     )
+
+    @property
+    def highest_clock(self) -> float:
+        """The highest clock over that of the peaks, at least 1 [1]."""
+        return 1.0 if self.max_clock is None or self.clock is None else max(1.0, self.max_clock.value / self.clock.value)
+
+    @model_validator(mode="after")
+    def _check_clocks(self) -> Self:
+        if self.max_clock is not None and self.clock is not None and self.max_clock.value < self.clock.value:
+            raise field_error("'max_clock' is below the clock of the peaks", "write the highest clock that the unit reaches")
+        return self
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

@@ -15,6 +15,7 @@ import xarray as xr
 from dse.base.errors import InputError
 from dse.base.yaml_document import YamlDocument, parse_document
 from dse.model.cost.design import COST_PATH
+from dse.model.efficiency.launches import UNIT_NUMBERS
 from dse.model.executions import list_executions
 from dse.model.host_time import HOST_PATHS
 from dse.model.memory_levels import memory_levels
@@ -110,6 +111,6 @@ def _unverified_paths(accelerator: Accelerator, plan: Plan) -> list[str]:
     if any(variant.runtime == "eager" for variant in plan.variants):
         used |= set(HOST_PATHS)
     if fidelity == "calibrated":
-        used |= {f"units.{execution.unit}.{name}" for execution in listed for name in ("processors", "scratchpad", "issue")}
+        used |= {f"units.{execution.unit}.{name}" for execution in listed for name in UNIT_NUMBERS}
         used |= {"overhead.launch"}
     return [path for path in accelerator.unverified() if path in used or (has_costs and COST_PATH.fullmatch(path))]

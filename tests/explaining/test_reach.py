@@ -7,6 +7,7 @@ import dse
 from dse.explaining.reach import find_changes
 from dse.explaining.settings import read_settings
 from dse.explaining.side import make_side
+from dse.model.efficiency.launches import UNIT_NUMBERS
 
 
 def speedup(side, path, value):
@@ -33,7 +34,7 @@ def test_the_needed_value_reaches_the_target_and_no_smaller_change_does(text, ta
     rows = find_changes(side, target)
     assert rows
     for row in rows:
-        if row.key == "batch" or row.key.endswith("capacity") or row.key.split(".")[-1] in ("processors", "scratchpad", "issue"):
+        if row.key == "batch" or row.key.endswith("capacity") or row.key.split(".")[-1] in UNIT_NUMBERS:
             continue
         value, unit = side.accelerator.value(row.key), side.accelerator.at(row.key).unit
         if row.factor is not None:

@@ -28,6 +28,12 @@ cost: {process: 7 nm}
     [
         ("clock: 1 GHz", "clock: 7 GHz", 4, "units.matrix.clock: a clock of 7 GHz is unusual; check its unit (10 MHz to 6 GHz)"),
         ("clock: 1 GHz", "clock: 1 MHz", 4, "units.matrix.clock: a clock of 1 MHz is unusual"),
+        (
+            "clock: 1 GHz, processors: 4, macs: {fp16: 1024}",
+            "max_clock: 1 GHz, peak: {fp16: 1 TFLOP/s}",
+            4,
+            "units.matrix.max_clock: has no effect without the clock of the peaks; add 'clock'",
+        ),
         ("8 MB", "800 GB", 8, "cost.area: an area of"),
         ("7 nm", "7 nm, area: 90000 mm^2", 8, "cost.area: an area of 90,000 mm^2 (stated) is more than a wafer of 300 mm has"),
         (

@@ -5,7 +5,6 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from dse.base.errors import ImplausibleResultError
-from dse.model.efficiency.parameters import MAX_CLOCK
 
 ROUNDING = 1e-9  # relative deviation that rounding explains
 
@@ -26,30 +25,30 @@ class NotMonotoneError(ImplausibleResultError):
     """More work takes less time."""
 
 
-def check_times(time: ArrayLike, flops: ArrayLike, peak: float, kernel: str = "") -> None:
-    """Raise if a predicted time [s] is not positive or implies a rate above the peak [FLOP/s] at the highest clock."""
+def check_times(time: ArrayLike, flops: ArrayLike, peak: float, max_clock: float = 1.0, kernel: str = "") -> None:
+    """Raise if a predicted time [s] is not positive or implies a rate above the peak [FLOP/s] at `max_clock` times its clock."""
     time, flops = np.asarray(time, float), np.asarray(flops, float)
     if not np.all(is_valid := np.isfinite(time) & (time > 0)):
         raise NotPositiveError(f"{kernel}: a predicted time of {_first(time, ~is_valid)} s")
     rate = flops / time
-    if np.any(is_above := rate > MAX_CLOCK * peak * (1 + ROUNDING)):
+    if np.any(is_above := rate > max_clock * peak * (1 + ROUNDING)):
         raise AbovePeakError(f"{kernel}: {_first(rate, is_above) / 1e12:.4g} TFLOP/s predicted, the peak is {peak / 1e12:.4g}")
 
 
-def check_efficiency(efficiency: ArrayLike, kernel: str = "") -> None:
-    """Raise if an efficiency is not positive, or above that of the highest clock."""
+def check_efficiency(efficiency: ArrayLike, max_clock: float = 1.0, kernel: str = "") -> None:
+    """Raise if an efficiency is not positive, or above that of `max_clock`."""
     efficiency = np.asarray(efficiency, float)
-    is_wrong = ~((efficiency > 0) & (efficiency <= MAX_CLOCK * (1 + ROUNDING)))
+    is_wrong = ~((efficiency > 0) & (efficiency <= max_clock * (1 + ROUNDING)))
     if np.any(is_wrong):
-        raise EfficiencyError(f"{kernel}: an efficiency of {_first(efficiency, is_wrong):.4g}, outside (0, {MAX_CLOCK:g}]")
+        raise EfficiencyError(f"{kernel}: an efficiency of {_first(efficiency, is_wrong):.4g}, outside (0, {max_clock:g}]")
 
 
-def check_slowdown(slowdown: ArrayLike, kernel: str = "") -> None:
-    """Raise if a slowdown over the speed of light is below that of the highest clock or not finite."""
+def check_slowdown(slowdown: ArrayLike, max_clock: float = 1.0, kernel: str = "") -> None:
+    """Raise if a slowdown over the speed of light is below that of `max_clock` or not finite."""
     slowdown = np.asarray(slowdown, float)
     if not np.all(is_valid := np.isfinite(slowdown) & (slowdown > 0)):
         raise NotPositiveError(f"{kernel}: {_first(slowdown, ~is_valid)} times as long as at the speed of light")
-    check_efficiency(1 / slowdown, kernel)
+    check_efficiency(1 / slowdown, max_clock, kernel)
 
 
 def check_monotone(time: ArrayLike, kernel: str = "") -> None:

@@ -3,8 +3,8 @@
     time = overhead + (unit^4 + max(memories, decoder)^4)^(1/4)    unit and outermost memory multiplied by the kernel's slowdown
 
 The slowdown (padding, waves, prologues, gathers) does not depend on the peak or the bandwidth of a design, so these are swept as with
-any other fidelity. It does depend on the processors, the scratchpad and the issue rate of a unit and on the cache, and the overhead on a
-stated launch latency: such axes are outer loops of a sweep, and tabulated axes of a search.
+any other fidelity. It does depend on the processors, the scratchpad, the issue rate and the highest clock of a unit and on the cache, and
+the overhead on a stated launch latency: such axes are outer loops of a sweep, and tabulated axes of a search.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -20,7 +20,7 @@ from dse.model.efficiency.attention_file import AttentionRecord
 from dse.model.efficiency.fused_attention import predict_fused_attention
 from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.kernel_selection import KernelSelection, select_kernels
-from dse.model.efficiency.launches import DeviceRates, KernelLaunches, random_row_spread
+from dse.model.efficiency.launches import UNIT_NUMBERS, DeviceRates, KernelLaunches, random_row_spread
 from dse.model.executions import Execution
 from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
 from dse.model.terms import LayerTerms
@@ -75,7 +75,7 @@ def slowdown_paths(accelerator: Accelerator, dtypes: Iterable[OperandDtypes], va
     """Paths of the numbers that the slowdown of a unit depends on, where those at `varied` may change."""
     shared = [name for name, unit in accelerator.units.items() if unit.issue is not None or f"units.{name}.issue" in varied]
     peaks = shared if any(dtype.compute == "fp32" for dtype in dtypes) else []  # whose share of what is issued changes with them
-    return [f"units.{name}.{number}" for name in accelerator.units for number in ("processors", "scratchpad", "issue")] + [
+    return [f"units.{name}.{number}" for name in accelerator.units for number in UNIT_NUMBERS] + [
         f"units.{name}.peak.fp32" for name in peaks
     ]
 
@@ -145,7 +145,7 @@ def _limit_assumed(
             overhead = np.min([np.where(legal, other.overhead, np.inf) for other, legal in measured], axis=0)
             column = replace(
                 column,
-                slowdown=np.maximum(column.slowdown, np.where(np.isinf(slowdown), 1.0, slowdown)),
+                slowdown=np.maximum(column.slowdown, np.where(np.isinf(slowdown), 0.0, slowdown)),
                 overhead=np.maximum(column.overhead, np.where(np.isinf(overhead), 0.0, overhead)),
             )
         limited.append(column)
@@ -191,14 +191,15 @@ def _execution_efficiency(
     slowdown = np.ones((len(layers), TRAFFIC + terms.traffic.shape[2]))
     slowdown[:, [DENSE_FLOPS, STORED_FLOPS]] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[:, None]
     slowdown[:, TRAFFIC] = np.where(moved > 0, memory * rates.bandwidth / np.where(moved > 0, moved, 1.0), 1.0)
-    assertions.check_slowdown(slowdown, f"'{accelerator.name}', {execution.name}")
+    assertions.check_slowdown(slowdown, rates.max_clock, f"'{accelerator.name}', {execution.name}")
     of_launch, of_unit, of_memory = factors
     by_term = np.ones((len(of_unit), *slowdown.shape))  # traffic of inner memories is that of the model
     by_term[:, :, [DENSE_FLOPS, STORED_FLOPS]] = selection.slowdown_over_dense * of_unit[:, :, None]
     by_term[:, :, TRAFFIC] = selection.slowdown_over_dense * of_memory
     has_work = (terms.work[:, number] > 0).any(axis=1)  # a row of parameters has none
     names = np.array([selection.label(n) for n in range(len(selection.kernels))], object)[nearest]
-    return _ExecutionEfficiency(np.maximum(slowdown * by_term, 1.0), np.where(has_work, passes * launch * of_launch / heads, 0.0), names)
+    slowest = np.maximum(slowdown * by_term, 1 / rates.max_clock)
+    return _ExecutionEfficiency(slowest, np.where(has_work, passes * launch * of_launch / heads, 0.0), names)
 
 
 def _launches(

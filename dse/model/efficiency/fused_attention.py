@@ -171,7 +171,7 @@ def _slowdown(
     )
     for numbers, work_in_time, work in columns:
         ratio = np.where(work > 0, _per_layer(work_in_time, pairs, terms) / np.where(work > 0, work, 1.0), 1.0)
-        assertions.check_slowdown(ratio, str(launches.key))
+        assertions.check_slowdown(ratio, kernel=str(launches.key))
         for term in numbers:
             slowdown[:, layers, number, term] = np.maximum(ratio * np.repeat(times.factors, 2, axis=1), 1.0)
     return slowdown

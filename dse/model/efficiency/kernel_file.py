@@ -40,6 +40,7 @@ class RatesRecord(StrictModel):
     launch: float | None = None
     scratchpad: float | None = None
     energy_budget: float | None = None
+    max_clock: float = 1.0
     memory: str | None = None
 
 

@@ -21,7 +21,7 @@
 into parts to fill a wave; the partial sums pass through the cache.
 
 The clock is the one that the power limit sustains: power grows with its third power, as the voltage follows it, so that a unit whose full
-rate would take a power of x times the limit runs at x^(-1/3) of its clock, and at most at `MAX_CLOCK`.
+rate would take a power of x times the limit runs at x^(-1/3) of its clock, and at most at the highest one, `max_clock`.
 
 Launches that are measured again and again find a part of their operands in the cache: miss = x^3 / (1 + x^3) with x the bytes of operands
 and result, and of all matrices A that they multiply in turn, over the share `resident` of the cache. The layers of a network are cold:
@@ -37,7 +37,7 @@ from jaxtyping import Array, Bool, Float
 
 from dse.model.capacity import attainable_bytes
 from dse.model.efficiency.launches import KernelLaunches, PerLaunch, shared_rows
-from dse.model.efficiency.parameters import MAX_CLOCK, PARAMETERS
+from dse.model.efficiency.parameters import PARAMETERS
 from dse.model.efficiency.tiles import TILES, Tile
 
 SPLITS = (1, 2, 4, 8, 16)  # parts that k may be split into
@@ -59,6 +59,7 @@ class LaunchFeatures(NamedTuple):
 
     stated_launch: PerLaunch  # overhead that the description states [s], NaN if it states none
     energy_budget: PerLaunch  # energy of an operation at which the power limit is reached at the peak [J/FLOP], NaN if unknown
+    max_clock: PerLaunch  # highest clock over that of the peak [1]
     peak: PerLaunch  # stored FLOPs at the peak [s], 0 for a unit with one rate
     stored_issue: PerLaunch  # stored FLOPs at the issue rate [s]
     dense_issue: PerLaunch  # dense FLOPs at the issue rate [s]
@@ -106,6 +107,7 @@ def launch_features(
     return LaunchFeatures(
         stated_launch=np.full(len(launches), rates.launch),
         energy_budget=np.full(len(launches), rates.energy_budget),
+        max_clock=np.full(len(launches), rates.max_clock),
         peak=flops / rates.peak if has_issue_rate else np.zeros(len(launches)),
         stored_issue=flops / issue_rate,
         dense_issue=dense_flops / issue_rate,
@@ -197,7 +199,7 @@ def time_components(theta: TracedTheta, features: LaunchFeatures, allowed: Allow
     ramp = (p["fill"] * steps)[:, :, None] * parts
     split = is_split * (p["split"] * f.latency_scale[:, None, None] + parts * (f.partial_sums * p["operands"])[:, None, None])
     times = (work + ramp) * f.wave_loss ** p["tail"] + split + (issue * f.waiting[:, None])[:, :, None]
-    unit = jnp.where(allowed, times, jnp.inf).min(axis=(1, 2)) / sustained_clock(p["energy"], f.energy_budget)
+    unit = jnp.where(allowed, times, jnp.inf).min(axis=(1, 2)) / sustained_clock(p["energy"], f.energy_budget, f.max_clock)
     crowded = sigmoid(CROWDING_EXPONENT * (jnp.log(f.row_share) - jnp.log(p["crowding"])))  # also of a row without bytes
     unit = smooth_maximum(unit, f.additions * p["contention"] * (1 + CROWDED_WAIT * crowded))
     gathered_share = f.column_share * p["columns"]
@@ -207,10 +209,10 @@ def time_components(theta: TracedTheta, features: LaunchFeatures, allowed: Allow
     return jnp.where(jnp.isnan(f.stated_launch), p["launch"], f.stated_launch), unit, jnp.asarray(memory)
 
 
-def sustained_clock(energy: Any, energy_budget: Any) -> Any:
-    """Clock under load over that of the peak [1], which the power limit sets; 1 where it is unknown."""
+def sustained_clock(energy: Any, energy_budget: Any, max_clock: Any) -> Any:
+    """Clock under load over that of the peak [1]: the highest one or that of the power limit, if lower; 1 without a limit."""
     of_power = jnp.cbrt(energy_budget / energy)
-    clock = (MAX_CLOCK**-CLOCK_NORM + of_power**-CLOCK_NORM) ** (-1 / CLOCK_NORM)
+    clock = (max_clock**-CLOCK_NORM + of_power**-CLOCK_NORM) ** (-1 / CLOCK_NORM)
     return jnp.where(jnp.isnan(energy_budget), 1.0, clock)
 
 

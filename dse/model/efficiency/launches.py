@@ -17,6 +17,7 @@ from dse.schema.compute_unit import Unit
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS
 from dse.sparsity.pattern import Pattern
 
+UNIT_NUMBERS = ("processors", "scratchpad", "issue", "max_clock")  # of a unit, besides its peaks, that times of kernels depend on
 SLOWER_DTYPE = 1.05  # ratio of rates from which a unit counts as slower in one dtype than in another
 
 PerLaunch = Float[np.ndarray, "launch"]
@@ -73,9 +74,9 @@ class DeviceRates:
     """Rates of one unit and the outermost memory of a device; NaN where the description states none, 0 without a cache.
 
     `peak` and `issue` in FLOP/s, `bandwidth` in B/s, `cache` and `scratchpad` (of one processor) in B, `launch` in s. `energy_budget` in
-    J/FLOP: the energy that a FLOP may take, scaled to 16 bit and 7 nm, without exceeding the power limit at the peak. `latency_scale`:
-    latency of instructions over that of the device that kernels were fitted on. `slots` in FLOP/s: one fp32 multiply-add for each issue
-    slot, the same in all dtypes. `memory`: kind of the outermost memory, such as `hbm`.
+    J/FLOP: the energy that a FLOP may take, scaled to 16 bit and 7 nm, without exceeding the power limit at the peak. `max_clock`: highest
+    clock over that of the peak. `latency_scale`: latency of instructions over that of the device that kernels were fitted on. `slots` in
+    FLOP/s: one fp32 multiply-add for each issue slot, the same in all dtypes. `memory`: kind of the outermost memory, such as `hbm`.
     """
 
     peak: float
@@ -86,6 +87,7 @@ class DeviceRates:
     launch: float = np.nan
     scratchpad: float = np.nan
     energy_budget: float = np.nan
+    max_clock: float = 1.0
     latency_scale: float = 1.0
     slots: float = np.nan
     memory: str = ""
@@ -103,6 +105,7 @@ class DeviceRates:
             launch=device.overhead.launch.value if device.overhead.launch else np.nan,
             scratchpad=unit.scratchpad.value if unit.scratchpad else np.nan,
             energy_budget=_energy_budget(device, unit.peak[dtype].value, dtype),
+            max_clock=unit.highest_clock,
             memory=memory_kind(device),
             slots=unit.issue.value if unit.issue else unit.peak.get("fp32", unit.peak[dtype]).value,
         )

@@ -12,8 +12,6 @@ from jaxtyping import Float
 
 Theta = Float[np.ndarray, "parameter"]
 
-MAX_CLOCK = 1.05  # clock over that of the published peak: GPUs run above it where power allows
-
 
 @dataclass(frozen=True)
 class Parameter:
