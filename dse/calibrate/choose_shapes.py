@@ -13,30 +13,34 @@ from dse.model.efficiency.launches import KernelLaunches
 from dse.model.efficiency.parameters import Distribution
 
 
-def choose_launches(model: KernelModel, launches: KernelLaunches, prior: Distribution, count: int) -> list[int]:
-    """Indices of `count` launches, each of which narrows the intervals of all times the most."""
+def choose_launches(model: KernelModel, launches: KernelLaunches, prior: Distribution, count: int, noise: float = NOISE) -> list[int]:
+    """Indices of `count` launches, each of which narrows the intervals of all times the most.
+
+    `noise`: standard deviation of the logarithm of a measured time about the model. If it were taken to be less than it is, few launches
+    would be chosen for what they seem to determine, and an unusual one would mislead.
+    """
     gradient, covariance, chosen = model.log_time_gradient(launches), np.diag(prior.deviation**2), list[int]()
     for _ in range(min(count, len(launches))):
         spread = gradient @ covariance @ gradient.T  # [launch, launch]
-        gain = (spread**2).sum(axis=0) / (spread.diagonal() + NOISE**2)
+        gain = (spread**2).sum(axis=0) / (spread.diagonal() + noise**2)
         gain[chosen] = -np.inf
         chosen.append(int(np.argmax(gain)))
-        covariance = _after_measurement(covariance, gradient[chosen[-1]])
+        covariance = _after_measurement(covariance, gradient[chosen[-1]], noise)
     return chosen
 
 
 def remaining_deviation(
-    model: KernelModel, launches: KernelLaunches, prior: Distribution, chosen: list[int]
+    model: KernelModel, launches: KernelLaunches, prior: Distribution, chosen: list[int], noise: float = NOISE
 ) -> Float[np.ndarray, "launch"]:
     """Standard deviation of the logarithm of each time after the chosen launches are measured."""
     gradient, covariance = model.log_time_gradient(launches), np.diag(prior.deviation**2)
     for index in chosen:
-        covariance = _after_measurement(covariance, gradient[index])
+        covariance = _after_measurement(covariance, gradient[index], noise)
     return np.sqrt(np.einsum("lp,pq,lq->l", gradient, covariance, gradient))
 
 
 def _after_measurement(
-    covariance: Float[np.ndarray, "parameter parameter"], gradient: Float[np.ndarray, "parameter"]
+    covariance: Float[np.ndarray, "parameter parameter"], gradient: Float[np.ndarray, "parameter"], noise: float
 ) -> Float[np.ndarray, "parameter parameter"]:
     effect = covariance @ gradient
-    return covariance - np.outer(effect, effect) / (gradient @ effect + NOISE**2)
+    return covariance - np.outer(effect, effect) / (gradient @ effect + noise**2)

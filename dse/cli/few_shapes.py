@@ -11,6 +11,7 @@ from dse.base.dtype import OperandDtypes, parse_dtype
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.table_format import Row, format_table
 from dse.calibrate.choose_shapes import choose_launches, remaining_deviation
+from dse.calibrate.fit_parameters import NOISE
 from dse.calibrate.measured_launches import build_launches
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.measurement_set import load_device
@@ -55,19 +56,20 @@ def _choose(device: Accelerator, pattern: Pattern, dtype: OperandDtypes, count: 
     selection = select_kernels(execution, pattern, device, dtype.compute, kernels)
     if not selection.predictions:
         return f"'{device.name}', {execution.name}: measured already, by {selection.label(0)}"
-    prior, key = selection.predictions[0].distribution, selection.kernels[0].key
+    prior, record = selection.predictions[0].distribution, selection.kernels[0]
+    key, noise = record.key, max(NOISE, (record.half_width or record.error) / Z_SCORE)
     density = pattern.density or 0.25
     about = {"device": device.name, "kernel": "", "pattern": pattern, "dtype": dtype, "density": density, "time_ms": np.nan}
     sizes = product(OUTPUTS, INPUTS, TOKENS)
     launches = build_launches(key, device, [[Measurement.model_construct(**about, m=m, k=k, n=n)] for m, k, n in sizes])
     model = KernelModel(key, prior.mean)
-    chosen = choose_launches(model, launches, prior, count)
+    chosen = choose_launches(model, launches, prior, count, noise)
     rows, times = list[Row](), model.predict_times(launches)
     for number, index in enumerate(chosen, 1):
         m, k, n = launches.shapes[index]
-        width = _mean_interval(remaining_deviation(model, launches, prior, chosen[:number]))
+        width = _mean_interval(remaining_deviation(model, launches, prior, chosen[:number], noise))
         rows.append({"m": m, "k": k, "n": n, "expected ms": f"{times[index] * 1e3:.3g}", "interval of all times afterwards": width})
-    before = _mean_interval(remaining_deviation(model, launches, prior, []))
+    before = _mean_interval(remaining_deviation(model, launches, prior, [], noise))
     shapes = " ".join("x".join(map(str, launches.shapes[index])) for index in chosen)
     return "\n".join(
         [

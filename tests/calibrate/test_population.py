@@ -78,28 +78,30 @@ def test_a_device_without_kernels_has_the_prediction_that_left_out_devices_are_c
     assert selection.kernels[0].half_width == record.half_width
 
 
-def test_chosen_shapes_tell_more_than_others():
+@pytest.mark.parametrize("noise", [NOISE, 0.4])
+def test_chosen_shapes_tell_more_than_others(noise):
     """The mean variance after the greedy choice is below that of any shape alone, and of the first shapes of the list; by a brute force for
     one shape."""
     launches = unmeasured_launches(KEY, A100, SHAPES, "dense", 1.0)
     model = KernelModel(KEY, PRIOR.mean)
-    remaining = [float((remaining_deviation(model, launches, PRIOR, [index]) ** 2).sum()) for index in range(len(launches))]
-    assert choose_launches(model, launches, PRIOR, 1) == [int(np.argmin(remaining))]
-    chosen = choose_launches(model, launches, PRIOR, 4)
+    remaining = [float((remaining_deviation(model, launches, PRIOR, [index], noise) ** 2).sum()) for index in range(len(launches))]
+    assert choose_launches(model, launches, PRIOR, 1, noise) == [int(np.argmin(remaining))]
+    chosen = choose_launches(model, launches, PRIOR, 4, noise)
     assert len(set(chosen)) == 4
-    spread = [remaining_deviation(model, launches, PRIOR, some).mean() for some in ([], chosen[:2], chosen, [0, 1, 2, 3])]
+    spread = [remaining_deviation(model, launches, PRIOR, some, noise).mean() for some in ([], chosen[:2], chosen, [0, 1, 2, 3])]
     assert spread[0] > spread[1] > spread[2]
     assert spread[3] > spread[2]
 
 
-def test_the_remaining_deviation_is_that_of_a_linear_fit():
+@pytest.mark.parametrize("noise", [NOISE, 0.4])
+def test_the_remaining_deviation_is_that_of_a_linear_fit(noise):
     """The covariance after all launches equals the inverse of the information of prior and measurements."""
     launches = unmeasured_launches(KEY, A100, SHAPES, "dense", 1.0)
     model = KernelModel(KEY, PRIOR.mean)
     gradient = model.log_time_gradient(launches)
-    information = gradient.T @ gradient / NOISE**2 + np.diag(PRIOR.deviation**-2.0)
+    information = gradient.T @ gradient / noise**2 + np.diag(PRIOR.deviation**-2.0)
     expected = np.sqrt(np.einsum("lp,pq,lq->l", gradient, np.linalg.inv(information), gradient))
-    assert remaining_deviation(model, launches, PRIOR, list(range(len(launches)))) == pytest.approx(expected, rel=1e-6)
+    assert remaining_deviation(model, launches, PRIOR, list(range(len(launches))), noise) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_joint_fit_agrees_where_single_fits_do_not():

@@ -91,8 +91,9 @@ def _predict_from_few(start: KernelModel, launches: KernelLaunches, residual: fl
     """Predict all launches from the few that narrow the intervals of the others the most."""
     prior = predicted.distribution
     candidates = stratify(launches, FEW_LAUNCHES)
-    chosen = candidates.take(np.array(choose_launches(start, candidates, prior, FEW_SHAPES)))
-    weight = np.full(len(chosen), min(1.0, (Z_SCORE * NOISE / residual) ** 2))  # kernels like it deviate from the model as much
+    noise = max(NOISE, residual / Z_SCORE)  # kernels like it deviate from the model as much
+    chosen = candidates.take(np.array(choose_launches(start, candidates, prior, FEW_SHAPES, noise)))
+    weight = np.full(len(chosen), (NOISE / noise) ** 2)
     model = replace(fit_parameters(start, chosen, weight=weight, prior=prior), max_k=start.max_k)
     posterior = KernelPrediction(model.theta, np.zeros(len(model.theta)), posterior_deviation(model, chosen, prior, weight))
     return _predict(model, launches, constant_efficiency(chosen), residual, posterior)
