@@ -25,6 +25,7 @@ from dse.plot import axis, capacity, efficiency, inputs, layers, pareto, rooflin
 from dse.report.result_kind import check_labels, result_kind
 from dse.schema.figures import FREE_AXES, OF_POINTS, FigureKind, ImageFormat, SweepContents, lacks_speedup, unmet_needs
 from dse.sweeping import provenance
+from dse.sweeping.accuracy_losses import ASSUMED_DROP
 from dse.workload.accuracy_samples import network_name
 
 EDITABLE_TEXT: dict[RcKeyType, object] = {"pdf.fonttype": 42, "svg.fonttype": "none"}  # text stays text in vector images
@@ -78,7 +79,7 @@ def _unmet_needs(kind: FigureKind, dataset: xr.Dataset) -> list[Problem]:
         variables={str(name) for name in dataset.data_vars},
         axis_sizes={str(dim): size for dim, size in dataset.sizes.items()},
         variants=dataset.variant.size,
-        any_accuracy=bool(dataset.accuracy.notnull().any()),
+        any_accuracy=any(bool(dataset[name].notnull().any()) for name in ("accuracy", ASSUMED_DROP) if name in dataset.coords),
         any_pruned=bool((dataset.method != "dense").any()),
         inputs=[(network_name(name), each) for name, each in inputs.read_inputs(dataset).items()],
     )

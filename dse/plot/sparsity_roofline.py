@@ -20,6 +20,7 @@ from dse.plot.selection import Table, select_design, speedup_table
 from dse.schema.model_options import Fidelity
 from dse.sparsity.grammar import parse
 from dse.sweeping import provenance
+from dse.sweeping.accuracy_losses import ASSUMED_DROP
 
 SPEEDUP_AXIS: dict[Fidelity, str] = {
     "sol": "speedup over dense (speed of light)",
@@ -36,12 +37,12 @@ Metric = dict[str, str]  # name, unit and direction
 
 
 def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
-    """Panels of accelerator by scale, dtype and batch size; variants without an accuracy are left out."""
+    """Panels of accelerator by scale, dtype and batch size; variants without an accuracy or an assumed drop are left out."""
     selected, note = select_design(dataset)
-    rows: Table = speedup_table(selected).dropna(subset="accuracy")
+    rows: Table = speedup_table(selected).dropna(subset=[name for name in ("accuracy", ASSUMED_DROP) if name in selected.coords], how="all")
     spec, metrics = provenance.read_spec(dataset), json.loads(dataset.attrs["metrics"])
     scales: list[Scale] = list(dict.fromkeys(zip(rows.workload, rows.metric, strict=True)))
-    points, relative = _on_common_baselines(rows, scales)
+    points, relative = _on_common_baselines(rows, scales, metrics)
     accelerators, dtypes = [str(name) for name in selected.accelerator.values], list(rows.dtype.unique())
     columns = [(scale, dtype, batch) for scale in scales for dtype in dtypes for batch in selected.batch.values]
     titles = [_title(scale if len(scales) > 1 else None, dtype if len(dtypes) > 1 else "", batch) for scale, dtype, batch in columns]
@@ -68,19 +69,22 @@ def _is_on(rows: Table, scale: Scale) -> pd.Series:
     return (rows.workload == scale[0]) & (rows.metric == scale[1])
 
 
-def _on_common_baselines(rows: Table, scales: list[Scale]) -> tuple[Table, set[Scale]]:
-    """The points to draw, and the scales on which sources disagree about the dense accuracy.
+def _on_common_baselines(rows: Table, scales: list[Scale], metrics: dict[str, dict[str, Metric]]) -> tuple[Table, set[Scale]]:
+    """The points to draw, and the scales on which no single dense accuracy is known, as where sources disagree about it.
 
-    On such a scale accuracies are replaced by their change against the dense network of the same source; points whose source names
-    none are left out.
+    On such a scale accuracies are replaced by their change against the dense network of the same source, or by the drop that is assumed;
+    points without either are left out.
     """
     points, relative = rows.copy(), set[Scale]()
     for scale in scales:
         on_scale = _is_on(points, scale)
-        if points[on_scale].dense_accuracy.nunique() > 1:
+        if points[on_scale].dense_accuracy.nunique() > 1 or points[on_scale].accuracy.isna().all():
             relative.add(scale)
             for name in [name for name in ("accuracy", "accuracy_low", "accuracy_high") if name in points]:
                 points.loc[on_scale, name] -= points[on_scale].dense_accuracy
+            if ASSUMED_DROP in points:
+                worse = -1 if metrics[scale[0]][scale[1]]["direction"] == "higher" else 1
+                points.loc[on_scale, "accuracy"] = points.accuracy.fillna(worse * points[ASSUMED_DROP])
             points.loc[on_scale, "dense_accuracy"] = 0.0
     return points.dropna(subset="accuracy"), relative
 

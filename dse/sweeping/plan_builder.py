@@ -219,7 +219,7 @@ def _check_figures(plan: Plan, problems: ProblemCollector) -> None:
         variables=plan.spec.store.variables,
         axis_sizes={axis.path: len(axis) for axis in plan.axes},
         variants=len(variants),
-        any_accuracy=not variants or any(np.isfinite(variant.accuracy) for variant in variants),
+        any_accuracy=not variants or any(np.isfinite(v.accuracy) or v.assumed_drop for v in variants),
         any_pruned=not variants or any(variant.method != "dense" for variant in variants),
         any_flops=not variants or any(variant.layers.has_flops.any() for variant in variants),
         inputs=[(workload.description.name, {**workload.all_inputs, **workload.assumed}) for workload in plan.workloads],

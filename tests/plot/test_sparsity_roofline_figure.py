@@ -1,6 +1,7 @@
 """Accuracy against speedup."""
 
 import numpy as np
+import pytest
 
 import dse
 from dse import plot
@@ -43,6 +44,20 @@ def test_sources_with_different_dense_networks_are_compared_by_their_loss(edited
     assert list(semi.get_ydata()) == [75.5 - 77]
     assert figure.axes[0].get_ylabel() == "change of accuracy against dense"
     assert set(table.accuracy) == {75, 70, 75.5}  # the table says what was measured
+
+
+@pytest.mark.parametrize("has_accuracies", [True, False])
+def test_assumed_drops_are_hollow_and_at_their_loss_where_no_dense_accuracy_is_known(edited, folder, has_accuracies):
+    edited("net/accuracy.csv", ("semi,2:4,0.5,75.5,76", "semi,2:4,0.5,75.5,77"))
+    edited("small.yaml", ("methods: all", "methods: all, patterns: {list: ['1:8'], accuracy_drop: 3}"))
+    if not has_accuracies:
+        (folder / "net/accuracy.csv").unlink()
+    figure, table = plot.draw_figure("sparsity_roofline", dse.sweep(folder / "small.yaml"))
+    (point, *_) = lines(figure, "hypothetical, 1:8")
+    assert list(point.get_ydata()) == [-3]
+    assert figure.axes[0].get_ylabel() == "change of accuracy against dense"
+    assert set(table.accuracy.dropna()) == ({75, 70, 75.5} if has_accuracies else set())
+    assert "hollow: the accuracy is assumed" in " ".join(legend.get_title().get_text() for legend in figure.legends)
 
 
 def test_each_metric_has_its_own_panels(edited, folder):
