@@ -43,8 +43,10 @@ def check(options: Namespace) -> int:
     for reference in options.files:
         try:
             for path in _described_files(reference):
-                print(f"{reference}: ok, {_check_description(path)}")
-                _print_warnings(path)
+                what, warnings = _check_description(path)
+                print(f"{reference}: ok, {what}")
+                for warning in warnings:
+                    print(f"warning: {warning}", file=sys.stderr)
                 if options.derived:
                     print(_list_derived(path), end="")
         except InputError as error:
@@ -63,26 +65,29 @@ def _described_files(reference: str) -> list[Path]:
     raise InputError(f"'{reference}' is neither a file nor a name of the catalogue", catalog.suggest_name(reference))
 
 
-def _check_description(path: Path) -> str:
-    """Kind and name of the description at `path`; raises InputError with every problem of it and of the files that it names."""
+def _check_description(path: Path) -> tuple[str, list[str]]:
+    """Kind and name of the description at `path`, and what is unlikely to be meant in it, or what it assumes.
+
+    Raises InputError with every problem of it and of the files that it names.
+    """
     if path.is_dir() and any((path / name).exists() for name in RESULT_FILES):
         raise InputError(f"'{path}' is a folder of results, which has no description", f"print them with 'dse show {path}'")
     if path.is_dir() or path.name == "workload.yaml":
-        return f"workload '{tables.load(path).name}'"
+        return f"workload '{tables.load(path).name}'", []
     document = load_document(path)
     kind = _kind(document)
     if kind == "accelerator":
-        return f"{kind} '{Accelerator.from_document(document).name}'"
+        return f"{kind} '{Accelerator.from_document(document).name}'", _accelerator_warnings(path)
     if kind == "workload":
-        return f"{kind} '{document.validate(SCHEMAS[kind]).name}'"
+        return f"{kind} '{document.validate(SCHEMAS[kind]).name}'", []
     if document.data.get("search"):
         from dse.searching.problem import load_problem
 
-        load_problem(path)
-        return f"search '{document.data['name']}'"
+        _, problem = load_problem(path)
+        return f"search '{document.data['name']}'", problem.warnings
     from dse.sweeping.plan_builder import load_plan
 
-    return f"sweep '{load_plan(path).spec.name}'"
+    return f"sweep '{load_plan(path).spec.name}'", []
 
 
 def _kind(document: YamlDocument) -> str:
@@ -94,14 +99,10 @@ def _is_accelerator(path: Path) -> bool:
     return not path.is_dir() and path.name != "workload.yaml" and _kind(load_document(path)) == "accelerator"
 
 
-def _print_warnings(path: Path) -> None:
-    """Print what is unlikely to be meant in an accelerator to stderr."""
-    if not _is_accelerator(path):
-        return
+def _accelerator_warnings(path: Path) -> list[str]:
     from dse.report.accelerator_check import plausibility_warnings
 
-    for problem in plausibility_warnings(read_accelerator(path)):
-        print(f"warning: {problem}", file=sys.stderr)
+    return [str(problem) for problem in plausibility_warnings(read_accelerator(path))]
 
 
 def _list_derived(path: Path) -> str:

@@ -54,7 +54,8 @@ def search(
         limit), in SI units: the value of every axis, and every result (`performance`
         [1], `speedup` [1], `latency` [s], `energy` [J], `area` [m^2], `power` [W]) that the search uses. `best` marks the design that is
         the best in the first objective. Attributes: `evaluated` and `feasible` (numbers of designs), `elasticities`, `importances`,
-        `best_designs` and others, as JSON where they are not a number. Where accuracies have intervals, `accuracy_samples` says how often
+        `best_designs` and others, as JSON where they are not a number. Where accuracies of patterns are assumed, `assumed_accuracies`
+        names the networks and patterns of each point. Where accuracies have intervals, `accuracy_samples` says how often
         the pattern of each network stays the best over samples of them, and `decided` whether each does in at least 90%.
 
     Raises:

@@ -8,6 +8,7 @@ import pytest
 
 import dse
 from dse.base.errors import InputError
+from dse.cli import entry
 from dse.report.result_table import render
 from dse.report.show_results import result_tables
 from dse.searching import run
@@ -47,6 +48,14 @@ def test_a_pattern_without_a_drop_runs_and_every_result_says_that_its_accuracy_i
     assert what in render(result_tables(front), "table").replace("\n  ", " ")
     (text,) = [text for text in texts if "assumption" in text]
     assert text.startswith(ASSUMED)
+
+
+def test_a_check_prints_what_is_assumed(folder, capsys):
+    path = make_search(folder, '{methods: [dense], patterns: ["2:4"]}')
+    assert entry.main(["check", str(path)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{path}: ok, search 'small_search'\n"
+    assert printed.err.startswith(f"warning: {ASSUMED}")
 
 
 def test_the_performance_is_that_of_the_hypothetical_variant(folder, net):
