@@ -14,7 +14,7 @@ import numpy as np
 
 from dse.base.errors import InputError
 
-BLOCK_BYTES = 2**24  # read at once
+BLOCK_BYTES = 2**20  # read at once: it stays in the cache
 TRAILER_BYTES = len("\ndse-crc32c:01234567\n")
 TRAILER = re.compile(rb"\ndse-crc32c:([0-9a-f]{8})\n")
 

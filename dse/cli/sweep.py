@@ -22,7 +22,7 @@ from dse.cli.show import print_summary
 from dse.plot import pareto as pareto_figure
 from dse.schema.stored_results import FrontReduction, TopReduction
 from dse.schema.sweep import read_sweep
-from dse.sweeping import run, store, table_file
+from dse.sweeping import netcdf_stream, run, store, table_file
 from dse.sweeping.distributed.reduction_sink import ORIGIN, partials_folder
 from dse.sweeping.distributed.run import run_distributed, worker_processes
 from dse.sweeping.distributed.sink import is_zarr_path
@@ -62,7 +62,7 @@ def execute(options: Namespace) -> str:
         with output_file.hold_write_lock(results, shared=options.shard is not None):
             if options.force:
                 _remove_results(results)
-            dataset = _evaluate_chunks(plan, results, options) if is_chunked else _evaluate_in_memory(plan, results)
+            dataset = _evaluate_chunks(plan, results, options) if is_chunked else _evaluate_file(plan, results)
             if dataset is not None:
                 with announced_step("ranking designs"):
                     print_summary(dataset, results)
@@ -115,8 +115,10 @@ def _write_derived_files(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: 
     return plot.save_figures(dataset, plan.spec.plots, folder, prefix)
 
 
-def _evaluate_in_memory(plan: Plan, path: Path) -> xr.Dataset:
-    dataset = run.run_in_memory(plan, progress=shows_progress())
+def _evaluate_file(plan: Plan, path: Path) -> xr.Dataset:
+    if netcdf_stream.is_large(plan) and not is_table_path(path):
+        return netcdf_stream.run_to_netcdf(plan, path, shows_progress())
+    dataset = run.run_in_memory(plan, shows_progress())
     if is_table_path(path):
         table_file.write_table(dataset, path)
     else:

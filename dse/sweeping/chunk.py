@@ -6,7 +6,7 @@ is split, and the axes before it have one value.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from dse.sweeping.plan import Plan
 
-CHUNK_BYTES = 2**24  # of results: large enough to hide the overhead of a chunk, small enough to lose when a process is killed
+CHUNK_BYTES = 2**26  # of results: large enough to hide the overhead of a chunk, small enough to lose when a process is killed
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,14 @@ class ChunkGrid:
             region[dim] = slice(start, min(start + length, self.plan.dims[dim]))
         setting = {dim: covered.start for dim, covered in region.items() if dim not in self.inner_dims}
         return Chunk(number, setting, {dim: region[dim] for dim in self.plan.dims if dim != "variant"})
+
+
+def region_in_chunk(dims: Sequence[Hashable], chunk: Chunk) -> tuple[slice, ...] | None:
+    """The part of a variable with these dimensions that a chunk covers; None where an earlier chunk has the same values, as of the area
+    at another batch."""
+    if any(covered.start and dim not in dims for dim, covered in chunk.region.items()):
+        return None
+    return tuple(chunk.region.get(str(dim), slice(None)) for dim in dims)
 
 
 def restrict_plan(plan: Plan, chunk: Chunk) -> Plan:

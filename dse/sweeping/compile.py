@@ -1,5 +1,6 @@
 """A compiled sweep: what its chunks share, so that none of them assembles terms or compiles again."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from dse.base.progress import progress_bar
 from dse.model.cost.design import Design
 from dse.model.cost.energy import action_energies
 from dse.model.efficiency.fitted import kernels_by_execution
+from dse.sweeping import provenance
 from dse.sweeping.chunk import Chunk, restrict_plan
 from dse.sweeping.job import Job, JobNetworks, job_count, jobs_of
 from dse.sweeping.job_evaluator import Block, JobEvaluator
@@ -23,15 +25,13 @@ from dse.sweeping.plan import Plan
 BYTES_PER_JOB = 12_000  # that a job takes besides its arrays, measured on small networks
 ARRAYS_PER_JOB = 6  # arrays as large as its work
 
-KernelNames = Mapping[str, Mapping[str, Sequence[str]]]  # of fitted kernels, by accelerator and execution
-
 
 @dataclass(frozen=True, eq=False)
 class CompiledSweep:
     """The jobs of a plan with their evaluators.
 
-    `resources`: names of what can bound a layer of some design; `executions`: names of how one may run; `block`: the part of the rate axes
-    of the whole sweep that the plan covers.
+    `resources`: names of what can bound a layer of some design; `executions`: names of how one may run; `attributes`: the provenance of the
+    results; `block`: the part of the rate axes of the whole sweep that the plan covers.
     """
 
     plan: Plan
@@ -40,7 +40,7 @@ class CompiledSweep:
     shapes: KernelShapes
     resources: tuple[str, ...]
     executions: tuple[str, ...]
-    kernel_names: KernelNames
+    attributes: Mapping[str, str]
     block: Block
     warned_accelerators: set[str] = field(default_factory=set)  # whose power some chunk has warned of
 
@@ -60,7 +60,9 @@ class CompiledSweep:
         resources = dict.fromkeys(resource for job in jobs for resource in job.terms.resources)
         executions = dict.fromkeys(execution.name for job in jobs for execution in job.terms.executions)
         block = (slice(None),) * len(plan.rate_axes)
-        return cls(plan, tuple(jobs), evaluators, shapes, tuple(resources), tuple(executions), _kernel_names(jobs), block)
+        names, kernels = (tuple(resources), tuple(executions)), _kernel_names(jobs)
+        attributes = provenance.attributes(plan) | ({"kernels": json.dumps(kernels)} if kernels else {})
+        return cls(plan, tuple(jobs), evaluators, shapes, *names, attributes, block)
 
     def restrict(self, chunk: Chunk) -> "CompiledSweep":
         """The part of the sweep that one chunk covers, with the names of the whole sweep."""
@@ -116,8 +118,8 @@ def _check_memory(plan: Plan, job: Job, total: int) -> None:
         raise InputError.from_problems([plan.document.make_problem(("axes", largest) if "." in largest else (), what, fix)])
 
 
-def _kernel_names(jobs: Sequence[Job]) -> KernelNames:
-    """The fitted kernels that some layer may take."""
+def _kernel_names(jobs: Sequence[Job]) -> dict[str, dict[str, list[str]]]:
+    """The fitted kernels that some layer may take, by accelerator and execution."""
     names: dict[str, dict[str, list[str]]] = {}
     for job in jobs:
         for execution, used in kernels_by_execution(job.terms).items():

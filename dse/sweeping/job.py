@@ -1,7 +1,7 @@
 """The jobs of a sweep, and their layers as the evaluator takes them.
 
-A job is one variant on one assignment of the outer-loop axes, to be evaluated on the grid of all rate axes. Its proportional layers are
-merged, and its layers are grouped by the axes that they depend on.
+A job is one variant, with those of equal layers, on one assignment of the outer-loop axes, to be evaluated on the grid of all rate axes.
+Its proportional layers are merged, and its layers are grouped by the axes that they depend on.
 """
 
 import math
@@ -19,6 +19,7 @@ from dse.model.rates import factored_inverse_rates
 from dse.model.roofline import NetworkWork
 from dse.model.terms import LayerTerms, compulsory_terms
 from dse.schema.accelerator import Accelerator
+from dse.sweeping.distinct_variants import group_equal_variants
 from dse.sweeping.plan import Plan
 from dse.workload import Variant
 
@@ -30,7 +31,7 @@ LARGE_SAMPLES = 2**14  # the same of samples: every shape of groups is compiled
 class Job:
     """One job of a sweep. `indices`: its position on each outer-loop dimension; `variants`: indices of the variants that it evaluates.
 
-    The job of a dense baseline (`is_dense_baseline`) belongs to all variants of its workload.
+    These have equal layers. The job of a dense baseline (`is_dense_baseline`) belongs to all variants of its workload.
     """
 
     indices: dict[str, int]
@@ -43,7 +44,7 @@ class Job:
 def job_count(plan: Plan) -> int:
     """How many jobs a plan has."""
     assignments = math.prod(len(axis) for axis in plan.axes if axis.is_outer_loop)
-    variants = len(plan.variants) + (len(plan.dense_variants) if plan.needs_dense_latency else 0)
+    variants = len(group_equal_variants(plan.variants)) + (len(plan.dense_variants) if plan.needs_dense_latency else 0)
     return len(plan.accelerators) * assignments * len(plan.spec.batch) * len(plan.spec.dtype) * variants
 
 
@@ -65,8 +66,8 @@ def jobs_of(plan: Plan) -> Iterator[Job]:
 def _variants(plan: Plan) -> Iterator[tuple[Variant, tuple[int, ...], bool]]:
     for name, dense in plan.dense_variants.items() if plan.needs_dense_latency else ():
         yield dense, tuple(number for number, variant in enumerate(plan.variants) if variant.workload == name), True
-    for number, variant in enumerate(plan.variants):
-        yield variant, (number,), False
+    for numbers in group_equal_variants(plan.variants):
+        yield plan.variants[numbers[0]], numbers, False
 
 
 @dataclass(frozen=True, eq=False)

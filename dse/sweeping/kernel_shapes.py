@@ -9,11 +9,14 @@ from jaxtyping import Bool, Float
 
 from dse.base.array_types import AnyArray
 from dse.model import jax_devices
-from dse.model.grid import Grid, Samples, first_column_axis
+from dse.model.grid import MOST_COLUMNS, Grid, Samples, first_column_axis
 from dse.model.rates import METADATA_BYTES
 from dse.model.roofline import Combination, NetworkWork
+from dse.sweeping.chunk import chunk_lengths, max_chunk_designs
 from dse.sweeping.job import Job, JobNetworks
 from dse.sweeping.plan import Plan
+
+LEAST_ROWS = 16  # of a chunk, nearly: the rates of all columns are multiplied out once for each chunk
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,10 @@ def _terms(jobs: Sequence[Job]) -> tuple[int, ...]:
 
 
 def _designs_at_once(plan: Plan, bytes_per_design: int) -> tuple[int, int]:
-    """Columns and rows of one call; every device has as many rows."""
-    shape = [len(values) for values in plan.rate_axes.values()]
-    columns = math.prod(shape[first_column_axis(shape) :])
-    rows = max(1, min(jax_devices.designs_at_once(bytes_per_design), plan.rate_grid_size) // columns)
+    """Columns and rows of one call, no more than a chunk has; every device has as many rows."""
+    shape, most = [len(values) for values in plan.rate_axes.values()], max_chunk_designs(plan)
+    columns = math.prod(shape[first_column_axis(shape, min(MOST_COLUMNS, most // LEAST_ROWS)) :])
+    lengths = chunk_lengths(plan, most)
+    in_chunk = math.prod(lengths[path] for path in plan.rate_axes)
+    rows = max(1, min(jax_devices.designs_at_once(bytes_per_design), in_chunk) // columns)
     return columns, jax_devices.count() * math.ceil(rows / jax_devices.count())

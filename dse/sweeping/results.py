@@ -15,9 +15,9 @@ from dse.model.host_time import HOST_RESOURCE
 from dse.model.terms import OVERHEAD_RESOURCE
 from dse.schema.accelerator import Accelerator
 from dse.schema.stored_results import ATTRIBUTES, EXTRA_DIMS, SAMPLED_ATTRIBUTES
-from dse.sweeping import cost, provenance, serving
+from dse.sweeping import cost, serving
 from dse.sweeping.accuracy_losses import ASSUMED_DROP
-from dse.sweeping.compile import KernelNames
+from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.job import Job
 from dse.sweeping.job_evaluator import DenseSamples
 from dse.sweeping.plan import Plan
@@ -32,15 +32,13 @@ VARIANT_COORDINATES = (
 
 
 class ResultArrays:
-    """The result arrays of a sweep, which jobs fill one after the other.
+    """The result arrays of a sweep, which jobs fill one after the other."""
 
-    `resources` and `executions` label the extra dimensions; `has_decoders`: whether metadata decoders are a resource of some job.
-    """
-
-    def __init__(self, plan: Plan, resources: Sequence[str], executions: Sequence[str], has_decoders: bool, kernel_names: KernelNames):
-        self.plan, self.resources, self.executions = plan, resources, executions
-        self.has_decoders, self.kernel_names, self.dims = has_decoders, kernel_names, plan.dims
-        self.arrays = _allocate_arrays(plan, len(resources), len(executions))
+    def __init__(self, compiled: CompiledSweep):
+        plan = compiled.plan
+        self.compiled, self.plan, self.dims = compiled, plan, plan.dims
+        self.resources, self.executions, self.has_decoders = compiled.resources, compiled.executions, compiled.shapes.has_decoders
+        self.arrays = _allocate_arrays(plan, len(self.resources), len(self.executions))
         self.cost_arrays = cost.allocate_arrays(plan)
         self._dense_samples: dict[tuple[object, ...], DenseSamples] = {}
 
@@ -72,14 +70,17 @@ class ResultArrays:
         of_device = breakdown.sum(axis=(0, 1))
         shares, device_share = breakdown / of_device, of_device / latency
         overhead = [] if job.terms.overhead is None else [OVERHEAD_RESOURCE]
-        for index in self._indices(job):
-            for execution, by_resource in zip(job.terms.executions, shares, strict=False):  # the breakdown is padded
-                for resource, share in zip([*overhead, *execution.resources(self.has_decoders)], by_resource, strict=False):
-                    if resource in self.resources:  # a decoder without a rate sets no time
-                        self._add_share("bound_share", (*index, self.resources.index(resource)), share * device_share)
-                self._add_share("execution_share", (*index, self.executions.index(execution.name)), by_resource.sum(axis=0))
-            if job.terms.host is not None:
-                self._add_share("bound_share", (*index, self.resources.index(HOST_RESOURCE)), 1 - device_share)
+        index, *others = self._indices(job)
+        for execution, by_resource in zip(job.terms.executions, shares, strict=False):  # the breakdown is padded
+            for resource, share in zip([*overhead, *execution.resources(self.has_decoders)], by_resource, strict=False):
+                if resource in self.resources:  # a decoder without a rate sets no time
+                    self._add_share("bound_share", (*index, self.resources.index(resource)), share * device_share)
+            self._add_share("execution_share", (*index, self.executions.index(execution.name)), by_resource.sum(axis=0))
+        if job.terms.host is not None:
+            self._add_share("bound_share", (*index, self.resources.index(HOST_RESOURCE)), 1 - device_share)
+        for name in {"bound_share", "execution_share"} & self.arrays.keys():
+            for other in others:
+                self.arrays[name][other] = self.arrays[name][index]
 
     def add_lower_bound(self, job: Job, latency: Float[np.ndarray, "..."]) -> None:
         """Store the lower bound of the latency of one job [*rates]."""
@@ -98,7 +99,7 @@ class ResultArrays:
             self._dense_samples |= dict.fromkeys(keys, samples)
             self._store_quantiles("dense_latency", job, latency)
             return
-        dense = self._dense_samples.pop(keys[0], None)
+        dense, *_ = [self._dense_samples.pop(key, None) for key in keys]
         quantiles, _ = evaluate(dense)
         self._store_quantiles("latency", job, quantiles[: len(QUANTILES)])
         if dense is not None:
@@ -117,7 +118,7 @@ class ResultArrays:
         variables = {name: ((*dims, *EXTRA_DIMS.get(name, ())), array) for name, array in self.arrays.items() if name != "footprint"}
         if "footprint" in self.arrays:
             variables["footprint"] = (footprint_dims(self.plan), self.arrays["footprint"])
-        dataset = label_dataset(self.plan, self.resources, self.executions, self.kernel_names).assign(variables)
+        dataset = label_dataset(self.compiled).assign(variables)
         if "speedup" in self.plan.spec.store.variables:
             dataset = with_speedup(dataset)
         dataset = serving.add_variables(dataset, self.plan)
@@ -129,10 +130,11 @@ class ResultArrays:
 
     def _store_probability(self, job: Job) -> None:
         """Store how probable it is that a pruned network is faster than the dense one, while what it follows from is in the cache."""
-        for index in self._indices(job):
-            speedup = self.arrays["dense_latency"][index] / self.arrays["latency"][index]
-            ends = [self.arrays[f"speedup_{end}"][index] for end in QUANTILES]
-            self.arrays["faster_probability"][index] = probability_above_one(speedup, *ends)
+        first, *_ = indices = self._indices(job)
+        speedup = self.arrays["dense_latency"][first] / self.arrays["latency"][first]
+        probability = probability_above_one(speedup, *(self.arrays[f"speedup_{end}"][first] for end in QUANTILES))
+        for index in indices:
+            self.arrays["faster_probability"][index] = probability
 
     def _store_quantiles(self, name: str, job: Job, quantiles: Float[np.ndarray, "quantile ..."]) -> None:
         for index in self._indices(job):
@@ -213,10 +215,9 @@ def _described_capacity(accelerator: Accelerator) -> tuple[str, float | None]:
     return path, accelerator.value(path)
 
 
-def label_dataset(plan: Plan, resources: Sequence[str], executions: Sequence[str], kernel_names: KernelNames) -> xr.Dataset:
-    """A dataset of the plan's coordinates and provenance, without variables."""
-    dataset = xr.Dataset(coords=_coordinates(plan, resources, executions), attrs=provenance.attributes(plan))
-    dataset.attrs |= {"kernels": json.dumps(kernel_names)} if kernel_names else {}
+def label_dataset(compiled: CompiledSweep) -> xr.Dataset:
+    """A dataset of the coordinates and the provenance of a sweep, without variables."""
+    dataset = xr.Dataset(coords=_coordinates(compiled.plan, compiled.resources, compiled.executions), attrs=compiled.attributes)
     for name in dataset.coords.keys() & ATTRIBUTES.keys():
         dataset[name].attrs = dict(ATTRIBUTES[str(name)])
     return dataset

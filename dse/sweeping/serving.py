@@ -11,13 +11,15 @@ from dse.sweeping.plan import Plan
 
 def add_variables(dataset: xr.Dataset, plan: Plan) -> xr.Dataset:
     """Add the figures of serving that are stored; NaN of networks that do not generate text, and of the other phase."""
+    stored = [name for name in ("time_to_first_token", "time_per_output_token", "tokens_per_s") if name in plan.spec.store.variables]
+    if not stored:
+        return dataset
     is_decoding, tokens = _of_variants(dataset, _phases(dataset)) == "decode", tokens_per_run(dataset)
     derived = {
         "time_to_first_token": dataset.latency.where(~is_decoding & tokens.notnull()),
         "time_per_output_token": dataset.latency.where(is_decoding),
         "tokens_per_s": tokens / dataset.latency,
     }
-    stored = [name for name in derived if name in plan.spec.store.variables]
     return dataset.assign({name: derived[name].transpose(*plan.dims).astype(dataset.latency.dtype) for name in stored})
 
 

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -20,8 +21,13 @@ HDF5_READ_ERRORS = (OSError, ValueError, KeyError, IndexError, TypeError, Attrib
 
 def write(dataset: xr.Dataset, path: Path) -> None:
     """Write a netCDF file atomically; raises UnfinishedError if it cannot be written."""
+    replace_netcdf(path, partial(_write_netcdf, dataset))
+
+
+def replace_netcdf(path: Path, write: Callable[[Path], object]) -> None:
+    """Replace a netCDF file atomically by one that `write` writes to a path; raises UnfinishedError if it cannot be written."""
     try:
-        replace_file(path, partial(_write_netcdf, dataset))
+        replace_file(path, write)
     except (OSError, RuntimeError) as error:  # HDF5 raises either
         raise UnfinishedError.cannot_write(path, error, "run it again") from error
 
@@ -74,17 +80,21 @@ def read_netcdf(path: str | Path) -> xr.Dataset:
 
 def with_speedup(dataset: xr.Dataset) -> xr.Dataset:
     """Add the speedup, with bounds of it where the latencies have them, and its probability to exceed one where it has an interval."""
-    derived = {"speedup": dataset.dense_latency / dataset.latency}
+    latency, dense_latency = dataset.latency.variable, dataset.dense_latency.variable
+    derived = {"speedup": dense_latency / latency}
     if "latency_bound" in dataset:
-        bounds = {"low": dataset.dense_latency_bound / dataset.latency, "high": dataset.dense_latency / dataset.latency_bound}
+        bounds = {"low": dataset.dense_latency_bound.variable / latency, "high": dense_latency / dataset.latency_bound.variable}
         is_sparse = _is_sparse(dataset)
         derived |= {f"speedup_{end}": bound.where(is_sparse, derived["speedup"]) for end, bound in bounds.items()}
     elif "speedup_low" in dataset and "faster_probability" not in dataset:
-        interval = derived["speedup"], dataset.speedup_low, dataset.speedup_high
-        derived["faster_probability"] = xr.apply_ufunc(probability_above_one, *interval).astype(derived["speedup"].dtype)
-    return dataset.assign({name: variable.assign_attrs(ATTRIBUTES[name]) for name, variable in derived.items()})
+        interval = derived["speedup"], dataset.speedup_low.variable, dataset.speedup_high.variable
+        derived["faster_probability"] = xr.apply_ufunc(probability_above_one, *interval).astype(latency.dtype)
+    for name, variable in derived.items():
+        variable.attrs = dict(ATTRIBUTES[name])
+    return dataset.assign(derived)
 
 
-def _is_sparse(dataset: xr.Dataset) -> xr.DataArray | bool:
+def _is_sparse(dataset: xr.Dataset) -> xr.Variable | bool:
     """False where a variant is the dense network itself: its traffic is the same above and below the fraction bar of the speedup."""
-    return (dataset.latency != dataset.dense_latency) | (dataset.method != "dense") if "method" in dataset.coords else True
+    latency, dense_latency = dataset.latency.variable, dataset.dense_latency.variable
+    return (latency != dense_latency) | (dataset.method.variable != "dense") if "method" in dataset.coords else True

@@ -8,7 +8,7 @@ import xarray as xr
 
 from dse.base import output_file
 from dse.base.errors import InputError
-from dse.sweeping import run, store
+from dse.sweeping import netcdf_stream, run, store
 from dse.sweeping.distributed.run import run_distributed
 from dse.sweeping.distributed.sink import is_zarr_path
 from dse.sweeping.plan import Plan
@@ -43,7 +43,7 @@ def sweep(
         A dataset in SI units with the dims accelerator, one per axis (named by its dotted path), batch, dtype and variant. Variables:
         `latency` [s], `dense_latency` [s], `speedup` [1], `bound_share` [1] (dim resource), `execution_share` [1] (dim execution) and
         `fits`, and those that `store` in the specification adds, such as `energy` [J], `area` [m^2] and `power` [W]. A reduction has
-        the dim `point` instead. The variables of a Zarr store are read when they are used.
+        the dim `point` instead. The variables of a Zarr store, and of a netCDF file above 1 GB, are read when they are used.
 
     Raises:
         InputError: the specification, or a file that it names, has problems (all of them are reported), or another process writes to
@@ -76,6 +76,8 @@ def sweep(
         return run.run_in_memory(plan)
     output_file.check_writable(Path(out))
     with output_file.hold_write_lock(Path(out)):
+        if netcdf_stream.is_large(plan):
+            return netcdf_stream.run_to_netcdf(plan, Path(out))
         dataset = run.run_in_memory(plan)
         store.write(dataset, Path(out))
     return dataset

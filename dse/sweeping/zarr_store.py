@@ -23,7 +23,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from dse.base import checksum, output_file
 from dse.base.errors import InputError, Problem, UnfinishedError
-from dse.sweeping.chunk import Chunk
+from dse.sweeping.chunk import Chunk, region_in_chunk
 from dse.sweeping.plan_builder import MAX_RESULT_BYTES
 
 RECORDS = "progress/done"
@@ -114,9 +114,9 @@ def write(path: Path, chunk: Chunk, results: xr.Dataset) -> None:
     checksums = {}
     try:
         for name, variable in results.data_vars.items():
-            if any(covered.start and dim not in variable.dims for dim, covered in chunk.region.items()):
-                continue  # an earlier chunk has the same values, as the area at another batch
-            region = tuple(chunk.region.get(str(dim), slice(None)) for dim in variable.dims)
+            region = region_in_chunk(variable.dims, chunk)
+            if region is None:
+                continue
             # empty files are written too, so that a missing file is a lost one
             array = zarr.open_array(path, path=str(name), mode="r+").with_config({"write_empty_chunks": True})
             array[region] = variable.values

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ORDER = ("speed", "scaling", "throughput", "capacity", "store", "connections", "samplers")
+ORDER = ("speed", "scaling", "throughput", "capacity", "commands", "store", "connections", "samplers")
 
 for name in ORDER:
     print(f"## {name}", flush=True)

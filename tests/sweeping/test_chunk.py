@@ -100,3 +100,10 @@ def test_the_results_of_a_chunk_take_at_most_the_chunk_size(plan, monkeypatch):
         whole = run.run_in_memory(plan)
     largest = max(whole.isel(dict(chunk.region)).nbytes for chunk in ChunkGrid(plan, max_chunk_designs(plan)))
     assert 1_000 < largest < 12_000
+
+
+@pytest.mark.parametrize("size", [3_000, 100_000])
+def test_a_call_evaluates_no_more_designs_than_a_chunk_has(plan, monkeypatch, size):
+    monkeypatch.setattr("dse.sweeping.chunk.CHUNK_BYTES", size)
+    shapes = CompiledSweep.of_plan(plan).shapes
+    assert shapes.rows_at_once * shapes.columns_at_once <= max(1, max_chunk_designs(plan))

@@ -19,10 +19,10 @@ from tqdm import tqdm
 
 from dse.base.errors import InputError, Problem, UnfinishedError
 from dse.sweeping.chunk import split_range
-from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.distributed.sink import Sink, make_sink, run_task, sweep_id
-from dse.sweeping.model_warnings import ModelWarning, collect_warnings
+from dse.sweeping.model_warnings import ModelWarning
 from dse.sweeping.plan import Plan
+from dse.sweeping.run import compile_sweep
 
 MAX_PROBLEMS_SHOWN = 10
 RESUME = "what is written is kept: resume with --resume"
@@ -49,9 +49,7 @@ def run_distributed(
     number, count = shard or (1, 1)
     if not 1 <= number <= count:
         raise InputError(f"there is no shard {number} of {count}", "write one from 1 on, as in '1/8'")
-    compiled, path = CompiledSweep.of_plan(plan, progress), path.absolute()
-    for text in collect_warnings(compiled):
-        warnings.warn(text, ModelWarning, stacklevel=3)
+    compiled, path = compile_sweep(plan, progress), path.absolute()
     sink = make_sink(compiled, path)
     sink.open(resume or shard is not None)
     completed = sink.completed_tasks()

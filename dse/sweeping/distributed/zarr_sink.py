@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from jaxtyping import Bool
 from dse.base import output_file
 from dse.base.errors import InputError, Problem
 from dse.sweeping import provenance, run, zarr_store
-from dse.sweeping.chunk import Chunk, ChunkGrid, chunk_lengths, max_chunk_designs
+from dse.sweeping.chunk import ChunkGrid, chunk_lengths, max_chunk_designs
 from dse.sweeping.compile import CompiledSweep
 from dse.sweeping.results import label_dataset, set_attributes
 
@@ -54,16 +53,7 @@ class ZarrSink:
         return self._chunks[task].design_count
 
     def run_tasks(self, tasks: Iterable[int]) -> Iterator[int]:
-        with ThreadPoolExecutor(1) as writer:
-            previous: Future[int] | None = None
-            for task in tasks:
-                chunk = self._chunks[task]
-                results = run.evaluate(self.compiled.restrict(chunk))
-                if previous is not None:
-                    yield previous.result()
-                previous = writer.submit(self._write, chunk, results)
-            if previous is not None:
-                yield previous.result()
+        return run.evaluate_chunks(self.compiled, map(self._chunks.__getitem__, tasks), partial(zarr_store.write, self.path))
 
     def finish(self) -> None:
         zarr_store.remove_partial_files(self.path)
@@ -83,7 +73,7 @@ class ZarrSink:
         lengths = chunk_lengths(plan, max_designs)
         self._check_count(math.prod(math.ceil(size / lengths[dim]) for dim, size in plan.dims.items()))
         sample = set_attributes(run.evaluate(compiled.restrict(ChunkGrid(plan, 1)[0])), plan)
-        labels = label_dataset(plan, compiled.resources, compiled.executions, compiled.kernel_names)
+        labels = label_dataset(compiled)
         return zarr_store.create(self.path, labels[[*sample.coords]], sample, lengths, max_designs)
 
     def _check_count(self, chunks: int) -> None:
@@ -92,7 +82,3 @@ class ZarrSink:
             message = f"the results would take {plan.result_bytes / 1e9:.3g} GB, in {chunks} chunks"
             fix = f"stay below {MAX_CHUNKS} chunks: fewer values or variables"
             raise InputError.from_problems([plan.document.make_problem(("axes",), message, fix)])
-
-    def _write(self, chunk: Chunk, results: xr.Dataset) -> int:
-        zarr_store.write(self.path, chunk, results)
-        return chunk.design_count

@@ -27,7 +27,6 @@ from dse.sweeping.reduce.top import TopReducer
 from dse.sweeping.results import label_dataset, set_attributes
 
 WORKERS = 2  # threads: while one chunk is reduced, the next one is evaluated
-CHUNK_FACTOR = 4  # a chunk is larger than one that is written to a store: its results are in memory only until they are reduced
 COARSE_DESIGNS = 10**5  # that are evaluated before the first chunk, at most
 MAX_SUMMARY_BYTES = 10**9  # several times as much is in use while two are merged
 MAX_GROUPS = 1024  # more than most clusters have workers, and few enough for each to be a file
@@ -52,7 +51,7 @@ class ReductionStream:
     def of(cls, compiled: CompiledSweep, evaluate: Evaluate) -> Self:
         """Raises InputError if the sweep cannot be reduced as specified."""
         plan = compiled.plan
-        return cls(compiled, evaluate, _make_reducer(compiled, evaluate), ChunkGrid(plan, CHUNK_FACTOR * chunk.max_chunk_designs(plan)))
+        return cls(compiled, evaluate, _make_reducer(compiled, evaluate), ChunkGrid(plan, chunk.max_chunk_designs(plan)))
 
     @property
     def group_count(self) -> int:
@@ -103,7 +102,7 @@ def run_reduced(compiled: CompiledSweep, evaluate: Evaluate, advance: Callable[[
 def _make_reducer(compiled: CompiledSweep, evaluate: Evaluate) -> Reducer:
     plan, spec = compiled.plan, compiled.plan.spec.keep
     sample = set_attributes(evaluate(compiled.restrict(ChunkGrid(plan, 1)[0])), plan)
-    labels = label_dataset(plan, compiled.resources, compiled.executions, compiled.kernel_names)
+    labels = label_dataset(compiled)
     frame = ResultFrame(plan.dims, labels[[*sample.coords]], sample)
     if isinstance(spec, FrontReduction):
         return FrontReducer(spec, frame, evaluate(compiled.restrict(_coarse_chunk(plan))))
