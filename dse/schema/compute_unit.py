@@ -268,10 +268,9 @@ class Unit(StrictModel):
         None, description="fp32 rate if every instruction issued were a multiply-add; loads and index arithmetic share it"
     )
 
-    @property
-    def highest_clock(self) -> float:
-        """The highest clock over that of the peaks, at least 1 [1]."""
-        return 1.0 if self.max_clock is None or self.clock is None else max(1.0, self.max_clock.value / self.clock.value)
+    def clock_headroom(self, described: "Unit") -> float:
+        """The highest clock over that at which the unit is described to reach its peaks, at least 1 [1]."""
+        return 1.0 if self.max_clock is None or described.clock is None else max(1.0, self.max_clock.value / described.clock.value)
 
     @model_validator(mode="after")
     def _check_clocks(self) -> Self:

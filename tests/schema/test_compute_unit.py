@@ -8,10 +8,14 @@ from dse.schema.accelerator import read_accelerator
 PEAK = "peak: {fp16: 100 TFLOP/s"
 
 
-def test_the_highest_clock_is_relative_to_that_of_the_peaks_and_defaults_to_it(edited):
-    assert read_accelerator(edited("chip.yaml")).units["tensor"].highest_clock == 1
-    path = edited("chip.yaml", (PEAK, "clock: 2 GHz\n    max_clock: 2.2 GHz\n    " + PEAK))
-    assert read_accelerator(path).units["tensor"].highest_clock == pytest.approx(1.1)
+def test_the_highest_clock_is_relative_to_the_described_clock_of_the_peaks_and_defaults_to_it(edited):
+    unit = read_accelerator(edited("chip.yaml")).units["tensor"]
+    assert unit.clock_headroom(unit) == 1
+    chip = read_accelerator(edited("chip.yaml", (PEAK, "clock: 2 GHz\n    max_clock: 2.2 GHz\n    " + PEAK)))
+    described = chip.units["tensor"]
+    assert described.clock_headroom(described) == pytest.approx(1.1)
+    varied = chip.replace({"units.tensor.max_clock": "2.4 GHz", "units.tensor.clock": "2.3 GHz"}).units["tensor"]
+    assert varied.clock_headroom(described) == pytest.approx(1.2)
 
 
 def test_a_highest_clock_below_the_clock_of_the_peaks_is_refused(edited):

@@ -244,6 +244,7 @@ def _rates_of_design(accelerator: Accelerator, described: Accelerator, unit: str
         rates,
         issue=issue,
         energy_budget=base.energy_budget,
+        max_clock=accelerator.units[unit].clock_headroom(described.units[unit]),
         latency_scale=base.peak / rates.peak,
         slots=rates.peak * base.slots / base.peak,
     )

@@ -105,7 +105,7 @@ class DeviceRates:
             launch=device.overhead.launch.value if device.overhead.launch else np.nan,
             scratchpad=unit.scratchpad.value if unit.scratchpad else np.nan,
             energy_budget=_energy_budget(device, unit.peak[dtype].value, dtype),
-            max_clock=unit.highest_clock,
+            max_clock=unit.clock_headroom(unit),
             memory=memory_kind(device),
             slots=unit.issue.value if unit.issue else unit.peak.get("fp32", unit.peak[dtype]).value,
         )
