@@ -8,9 +8,15 @@ import numpy as np
 from jaxtyping import Float
 
 from dse.calibrate.fit_parameters import NOISE
+from dse.model.efficiency.interval import Z_SCORE
 from dse.model.efficiency.kernel_model import KernelModel
 from dse.model.efficiency.launches import KernelLaunches
 from dse.model.efficiency.parameters import Distribution
+
+
+def measurement_noise(half_width: float) -> float:
+    """Standard deviation of the logarithm of a measured time about a model, from the half width of the 90% interval of similar kernels."""
+    return max(NOISE, half_width / Z_SCORE)
 
 
 def choose_launches(model: KernelModel, launches: KernelLaunches, prior: Distribution, count: int, noise: float = NOISE) -> list[int]:

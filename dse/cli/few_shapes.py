@@ -10,8 +10,7 @@ import numpy as np
 from dse.base.dtype import OperandDtypes, parse_dtype
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.table_format import Row, format_table
-from dse.calibrate.choose_shapes import choose_launches, remaining_deviation
-from dse.calibrate.fit_parameters import NOISE
+from dse.calibrate.choose_shapes import choose_launches, measurement_noise, remaining_deviation
 from dse.calibrate.measured_launches import build_launches
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.measurement_set import load_device
@@ -57,7 +56,7 @@ def _choose(device: Accelerator, pattern: Pattern, dtype: OperandDtypes, count: 
     if not selection.predictions:
         return f"'{device.name}', {execution.name}: measured already, by {selection.label(0)}"
     prior, record = selection.predictions[0].distribution, selection.kernels[0]
-    key, noise = record.key, max(NOISE, (record.half_width or record.error) / Z_SCORE)
+    key, noise = record.key, measurement_noise(record.half_width or record.error)
     density = pattern.density or 0.25
     about = {"device": device.name, "kernel": "", "pattern": pattern, "dtype": dtype, "density": density, "time_ms": np.nan}
     sizes = product(OUTPUTS, INPUTS, TOKENS)

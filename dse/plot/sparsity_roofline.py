@@ -72,8 +72,8 @@ def _is_on(rows: Table, scale: Scale) -> pd.Series:
 def _on_common_baselines(rows: Table, scales: list[Scale], metrics: dict[str, dict[str, Metric]]) -> tuple[Table, set[Scale]]:
     """The points to draw, and the scales on which no single dense accuracy is known, as where sources disagree about it.
 
-    On such a scale accuracies are replaced by their change against the dense network of the same source, or by the drop that is assumed;
-    points without either are left out.
+    On such a scale accuracies are replaced by their change against the dense network of the same source. An assumed drop is below the dense
+    network of its scale; points without accuracy and drop are left out.
     """
     points, relative = rows.copy(), set[Scale]()
     for scale in scales:
@@ -82,10 +82,11 @@ def _on_common_baselines(rows: Table, scales: list[Scale], metrics: dict[str, di
             relative.add(scale)
             for name in [name for name in ("accuracy", "accuracy_low", "accuracy_high") if name in points]:
                 points.loc[on_scale, name] -= points[on_scale].dense_accuracy
-            if ASSUMED_DROP in points:
-                worse = -1 if metrics[scale[0]][scale[1]]["direction"] == "higher" else 1
-                points.loc[on_scale, "accuracy"] = points.accuracy.fillna(worse * points[ASSUMED_DROP])
             points.loc[on_scale, "dense_accuracy"] = 0.0
+        if ASSUMED_DROP in points:
+            worse = -1 if metrics[scale[0]][scale[1]]["direction"] == "higher" else 1
+            assumed = points[on_scale].dense_accuracy.max() + worse * points[ASSUMED_DROP]
+            points.loc[on_scale, "accuracy"] = points.accuracy.fillna(assumed)
     return points.dropna(subset="accuracy"), relative
 
 

@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from throughput import SPEC as PLAIN_RESNET
+
 CALIBRATED_BERT = """
 name: bert
 accelerators: [a100-sxm4-80gb]
@@ -35,17 +37,6 @@ model: {fidelity: calibrated}
 axes:
   memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s, steps: 100, scale: log}
   units.tensor_core.peak.bf16: {from: 200 TFLOP/s, to: 4000 TFLOP/s, steps: 100, scale: log}
-"""
-PLAIN_RESNET = """
-name: plain
-accelerators: [a100-sxm4-80gb]
-workloads: {resnet50: {methods: [magnitude_pruning], sparsities: [0.9]}}
-batch: 32
-dtype: fp16
-axes:
-  memory.dram.bandwidth: {from: 1 TB/s, to: 8 TB/s, steps: 100, scale: log}
-  units.tensor_core.peak.fp16: {from: 100 TFLOP/s, to: 2000 TFLOP/s, steps: 100, scale: log}
-  units.cuda_core.peak.fp16: {from: 20 TFLOP/s, to: 500 TFLOP/s, steps: 100, scale: log}
 """
 SWEEPS = {
     "BERT, calibrated, 1e6": CALIBRATED_BERT,

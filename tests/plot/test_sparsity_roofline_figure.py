@@ -60,6 +60,16 @@ def test_assumed_drops_are_hollow_and_at_their_loss_where_no_dense_accuracy_is_k
     assert "hollow: the accuracy is assumed" in " ".join(legend.get_title().get_text() for legend in figure.legends)
 
 
+def test_an_assumed_drop_is_below_the_dense_accuracy_that_the_drawn_sources_share(edited, folder):
+    """Sources disagree, but those of the selected method do not."""
+    edited("net/accuracy.csv", ("semi,2:4,0.5,75.5,76", "semi,2:4,0.5,75.5,77"))
+    edited("small.yaml", ("methods: all", "methods: [pruned], patterns: {list: ['1:8'], accuracy_drop: 3}"))
+    figure, _ = plot.draw_figure("sparsity_roofline", dse.sweep(folder / "small.yaml"))
+    (point, *_) = lines(figure, "hypothetical, 1:8")
+    assert list(point.get_ydata()) == [73]
+    assert figure.axes[0].get_ylabel() == "accuracy"
+
+
 def test_each_metric_has_its_own_panels(edited, folder):
     edited("net/workload.yaml", ("sources:", "other_metrics: [{name: loss, direction: lower}]\nsources:"))
     edited("net/accuracy.csv", ("source,kind", "source,kind,metric"), ("75.5,76,a test,measured", "0.3,0.2,a test,measured,loss"))

@@ -7,7 +7,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dse.base.progress import shows_progress
-from dse.calibrate.choose_shapes import choose_launches
+from dse.calibrate.choose_shapes import choose_launches, measurement_noise
 from dse.calibrate.export import build_record
 from dse.calibrate.fit_jointly import JointFit, fit_jointly
 from dse.calibrate.fit_kernel import stratify
@@ -91,7 +91,7 @@ def _predict_from_few(start: KernelModel, launches: KernelLaunches, residual: fl
     """Predict all launches from the few that narrow the intervals of the others the most."""
     prior = predicted.distribution
     candidates = stratify(launches, FEW_LAUNCHES)
-    noise = max(NOISE, residual / Z_SCORE)  # kernels like it deviate from the model as much
+    noise = measurement_noise(residual)  # kernels like it deviate from the model as much
     chosen = candidates.take(np.array(choose_launches(start, candidates, prior, FEW_SHAPES, noise)))
     weight = np.full(len(chosen), (NOISE / noise) ** 2)
     model = replace(fit_parameters(start, chosen, weight=weight, prior=prior), max_k=start.max_k)

@@ -198,8 +198,8 @@ def _execution_efficiency(
     by_term[:, :, TRAFFIC] = selection.slowdown_over_dense * of_memory
     has_work = (terms.work[:, number] > 0).any(axis=1)  # a row of parameters has none
     names = np.array([selection.label(n) for n in range(len(selection.kernels))], object)[nearest]
-    slowest = np.maximum(slowdown * by_term, 1 / rates.max_clock)
-    return _ExecutionEfficiency(slowest, np.where(has_work, passes * launch * of_launch / heads, 0.0), names)
+    samples = np.maximum(slowdown * by_term, 1 / rates.max_clock)  # none is faster than at the highest clock
+    return _ExecutionEfficiency(samples, np.where(has_work, passes * launch * of_launch / heads, 0.0), names)
 
 
 def _launches(
