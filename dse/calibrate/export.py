@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import yaml
 
 from dse.calibrate.fit_jointly import JointFit
 from dse.calibrate.fit_parameters import posterior_deviation
+from dse.calibrate.intervals import HalfWidths
 from dse.calibrate.measured_launches import rows_by_kernel
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.measurement_set import MeasurementSet
 from dse.calibrate.predictions import constant_efficiency
+from dse.model.efficiency.discrepancy_file import DiscrepancyRecord
 from dse.model.efficiency.interval import QUANTILES, Z_SCORE
 from dse.model.efficiency.kernel_file import EfficiencyFile, Estimate, KernelRecord, RatesRecord
 from dse.model.efficiency.kernel_model import KernelModel
@@ -24,16 +27,20 @@ from dse.model.efficiency.unmeasured_patterns import shared_height
 
 HEADER = """# Parameters of measured kernels. `low` and `high` are the 90% interval; parameters that the measurements hardly determine
 # more closely than the prior are marked `assumed`. `half_width` is that of the 90% interval of the logarithm of a time, from
-# leave-one-shape-out residuals (of few shapes, from kernels like it), within the measured ranges `density` and `sizes` (m, k, n).
+# leave-one-shape-out residuals (of few shapes, from kernels like it), within the measured ranges `density` and `sizes` (m, k, n), without
+# the discrepancy.
 # `rates` are those of the description at the time of the fit: peak and issue [FLOP/s], bandwidth [B/s], cache and scratchpad [B],
 # processors [1], launch [s], energy budget [J/FLOP], highest clock over that of the peak [1], kind of the outermost memory.
+# `discrepancy`: what the parameters leave unexplained. Lengths [doublings] of m, k, n and the density; standard deviations; the half width
+# far from all launches; m, k, n, density and log(measured / predicted time) of a launch in each line.
 """
 ASSUMED_SHARE = 0.7  # of the deviation of the prior, above which a parameter counts as not determined by the measurements
 
 
-def build_record(fit: JointFit, measurements: MeasurementSet, half_width: float | None = None) -> KernelRecord:
-    """The record of a fitted kernel with the half width of the 90% interval of the logarithm of its times."""
+def build_record(fit: JointFit, measurements: MeasurementSet, half_widths: HalfWidths | None = None) -> KernelRecord:
+    """The record of a fitted kernel with the half widths of the 90% interval of the logarithm of its times."""
     model, launches, prior = fit
+    of_parameters = replace(model, discrepancy=None)
     key, rows = model.key, rows_by_kernel(measurements)[model.key]
     heights = sorted({height for row in rows if (height := shared_height(row.pattern))})
     return KernelRecord(
@@ -41,14 +48,16 @@ def build_record(fit: JointFit, measurements: MeasurementSet, half_width: float 
         tile=format_tile(model.tile), splits=model.splits_k, least=model.min_edge,
         processors=None if np.isnan(model.processors) else model.processors,
         power_slots=model.pads_to_power_of_two, shapes=len(set(launches.shapes)), launches=len(launches),
-        error=_round(float(np.mean(np.abs(model.predict_times(launches) / launches.time - 1)))),
+        error=_round(float(np.mean(np.abs(of_parameters.predict_times(launches) / launches.time - 1)))),
         constant=_round(constant_efficiency(launches)),
         sources=_list_sources(rows), parameters=_estimate_parameters(model, launches, prior),
         shared=heights[0][0] if heights else None, heights=tuple(row_count for _, row_count in heights),
         density=(_round(launches.density.min()), _round(launches.density.max())), staged=model.staged_bytes,
         rates=_record_rates(launches.rates),
-        half_width=None if half_width is None else _round(half_width),
+        half_width=None if half_widths is None else _round(half_widths.of_parameters),
         sizes=tuple((float(size.min()), float(size.max())) for size in (launches.m, launches.k, launches.n)),
+        discrepancy=None if model.discrepancy is None or half_widths is None
+        else DiscrepancyRecord.of(model.discrepancy, _round(half_widths.corrected)),
     )  # fmt: skip
 
 
@@ -57,8 +66,20 @@ def format_efficiency_file(kernels: Iterable[KernelRecord], paths: Sequence[Path
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     content = EfficiencyFile(command=command, version=version("sparse-dse"), measurements=hashes, kernels=tuple(kernels))
     legend = "".join(f"#   {p.name:13} {p.meaning} [{p.unit}]\n" for p in PARAMETERS)
-    text = yaml.safe_dump(content.model_dump(mode="json", exclude_none=True), sort_keys=False, default_flow_style=None, width=138)
+    data = content.model_dump(mode="json", exclude_none=True)
+    text = yaml.dump(data, Dumper=_BlockDumper, sort_keys=False, default_flow_style=None, width=138)
     return HEADER + legend + text
+
+
+class _BlockDumper(yaml.SafeDumper):
+    """Writes text of several lines as a block."""
+
+
+def _represent_text(dumper: _BlockDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_BlockDumper.add_representer(str, _represent_text)
 
 
 def _record_rates(rates: DeviceRates) -> RatesRecord:

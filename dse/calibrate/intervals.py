@@ -1,18 +1,21 @@
 """Leave-one-shape-out residuals of a fitted kernel, and the conformal 90% interval that follows from them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import stdtrit
 
+from dse.calibrate.fit_discrepancy import with_discrepancy
 from dse.calibrate.fit_jointly import JointFit
 from dse.calibrate.fit_kernel import MIN_SHAPES, stratify
 from dse.calibrate.fit_parameters import fit_parameters, posterior_deviation
 from dse.model.efficiency.interval import LEVEL, Z_SCORE
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_model import KernelModel
-from dse.model.efficiency.launches import KernelLaunches, PerLaunch
+from dse.model.efficiency.launches import KernelLaunches
 from dse.model.efficiency.parameters import PRIOR, Distribution
 
 MAX_GROUPS = 20  # up to this number shapes are left out one by one, beyond in groups
@@ -30,17 +33,26 @@ def group_shapes(launches: KernelLaunches) -> Int[np.ndarray, "launch"]:
 def fit_without_each_shape(
     model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR
 ) -> Iterator[tuple[Bool[np.ndarray, "launch"], KernelModel]]:
-    """Fit parameters without each group of shapes; yields the mask of the launches left out, and the model."""
+    """Fit parameters and discrepancy without each group of shapes; yields the mask of the launches left out, and the model."""
     groups = group_shapes(launches)
     for group in range(groups.max() + 1):
-        yield groups == group, fit_parameters(model, stratify(launches.take(groups != group), REFIT_LAUNCHES), prior=prior)
+        known = launches.take(groups != group)
+        yield groups == group, with_discrepancy(fit_parameters(model, stratify(known, REFIT_LAUNCHES), prior=prior), known)
 
 
-def leave_one_shape_out_residuals(model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR) -> PerLaunch:
-    """Logarithm of predicted over measured time, each shape predicted by a fit without it."""
-    residuals = np.zeros(len(launches))
+def leave_one_shape_out_residuals(
+    model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR
+) -> Float[np.ndarray, "2 launch"]:
+    """Logarithm of predicted over measured time, each shape predicted by a fit without it.
+
+    First that of the parameters alone, then that with the discrepancy, over its relative deviation.
+    """
+    residuals = np.zeros((2, len(launches)))
     for left_out, fitted in fit_without_each_shape(model, launches, prior):
-        residuals[left_out] = np.log(fitted.predict_times(launches) / launches.time)[left_out]
+        of_parameters, corrected = (
+            np.log(each.predict_times(launches) / launches.time) for each in (replace(fitted, discrepancy=None), fitted)
+        )
+        residuals[:, left_out] = np.stack([of_parameters, corrected / fitted.relative_deviation(launches)])[:, left_out]
     return residuals
 
 
@@ -56,16 +68,25 @@ def conformal_half_width(residuals: Float[np.ndarray, "launch"], groups: Int[np.
     return float(max(ordered[rank - 1], student if group_count < MAX_GROUPS and len(residuals) < MANY_SHAPES else 0.0))
 
 
-def half_width_of(fit: JointFit, others: Sequence[KernelRecord] = ()) -> float:
-    """Half width of the 90% interval of the logarithm of the times of a fitted kernel.
+class HalfWidths(NamedTuple):
+    """Half widths of the 90% interval of the logarithm of a time: of the parameters alone, and corrected, far from all launches."""
 
-    From leave-one-shape-out residuals; for few shapes of a kind of kernel that others of `others` have, from the half widths of those, and
-    from what the measurements leave open of the parameters.
+    of_parameters: float
+    corrected: float
+
+
+def half_widths_of(fit: JointFit, others: Sequence[KernelRecord] = ()) -> HalfWidths:
+    """Half widths of a fitted kernel, from leave-one-shape-out residuals.
+
+    For few shapes of a kind of kernel that others of `others` have, from the half widths of those, and from what the measurements leave
+    open of the parameters.
     """
     model, launches, prior = fit
     similar = [kernel for kernel in others if kernel.key.group == model.key.group and kernel.key != model.key]
     if similar and len(set(launches.shapes)) < MIN_SHAPES:
         deviation = model.log_time_gradient(launches) * posterior_deviation(model, launches, prior)
         open_width = Z_SCORE * float(np.linalg.norm(deviation, axis=1).max())
-        return float(np.hypot(np.median([kernel.half_width or kernel.error for kernel in similar]), open_width))
-    return conformal_half_width(leave_one_shape_out_residuals(model, launches, prior), group_shapes(launches))
+        half_width = float(np.hypot(np.median([kernel.half_width or kernel.error for kernel in similar]), open_width))
+        return HalfWidths(half_width, half_width)
+    groups = group_shapes(launches)
+    return HalfWidths(*(conformal_half_width(residuals, groups) for residuals in leave_one_shape_out_residuals(model, launches, prior)))

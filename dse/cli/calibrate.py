@@ -16,10 +16,11 @@ from dse.calibrate.attention_set import MIN_LAUNCHES, AttentionSet, load_attenti
 from dse.calibrate.checkpoint import Checkpoint
 from dse.calibrate.exclusions import summarize_reasons
 from dse.calibrate.export import build_record, format_efficiency_file
+from dse.calibrate.fit_discrepancy import with_discrepancy
 from dse.calibrate.fit_jointly import JointFit, fit_jointly
 from dse.calibrate.fit_kernel import MAX_COMPARED, MIN_SHAPES, fit_kernel, stratify
 from dse.calibrate.fit_parameters import bootstrap
-from dse.calibrate.intervals import half_width_of
+from dse.calibrate.intervals import half_widths_of
 from dse.calibrate.measured_launches import group_launches
 from dse.calibrate.measurement_set import MeasurementSet, load_measurements, pool
 from dse.calibrate.predictions import check_monotone
@@ -163,7 +164,8 @@ def _fit_alone(launches: KernelLaunches, others: Sequence[KernelRecord]) -> Kern
 def _add_intervals(fit: JointFit, measurements: MeasurementSet, others: Sequence[KernelRecord], options: Namespace) -> KernelRecord:
     sampled = bootstrap(fit.model, stratify(fit.launches, MAX_COMPARED), options.draws, options.seed, fit.prior)
     check_monotone(sampled, fit.launches)
-    return build_record(fit._replace(model=sampled), measurements, half_width_of(fit, others))
+    completed = fit._replace(model=with_discrepancy(sampled, fit.launches))
+    return build_record(completed, measurements, half_widths_of(fit, others))
 
 
 def _command(options: Namespace) -> str:

@@ -12,6 +12,7 @@ from dse.calibrate.export import build_record
 from dse.calibrate.fit_jointly import JointFit, fit_jointly
 from dse.calibrate.fit_kernel import stratify
 from dse.calibrate.fit_parameters import NOISE, fit_parameters, posterior_deviation
+from dse.calibrate.intervals import HalfWidths
 from dse.calibrate.predictions import constant_efficiency, predict_all_fidelities
 from dse.calibrate.validate.comparison import Comparison
 from dse.calibrate.validate.left_out_shapes import FittedSet, Prediction, compare_predictions
@@ -45,7 +46,7 @@ def compare_left_out_devices(sets: Sequence[FittedSet], shipped: Sequence[Kernel
     ):
         elsewhere = [kernel for kernel in shipped if kernel.device != device and kernel.key not in measurements]
         jointly = fit_jointly([fit for fit in fits if fit.model.key.device != device], elsewhere)
-        records = [build_record(fit, measurements[fit.model.key], _residual_half_width(fit)) for fit in jointly]
+        records = [build_record(fit, measurements[fit.model.key], _residual_half_widths(fit)) for fit in jointly]
         for fitted in sets:
             comparisons += _compare_device(fitted, device, [*records, *elsewhere])
     return comparisons
@@ -76,9 +77,10 @@ def _compare_device(fitted: FittedSet, device: str, kernels: Sequence[KernelReco
     return compare_predictions(fitted, predictions, "devices") + compare_predictions(fitted, few, "few")
 
 
-def _residual_half_width(fit: JointFit) -> float:
-    """Half width of the 90% interval of the logarithm of the times of a kernel that was fitted to them."""
-    return float(np.quantile(np.abs(np.log(fit.model.predict_times(fit.launches) / fit.launches.time)), LEVEL))
+def _residual_half_widths(fit: JointFit) -> HalfWidths:
+    """Half widths of the 90% interval of the logarithm of the times of a kernel that was fitted to them, without discrepancy."""
+    half_width = float(np.quantile(np.abs(np.log(fit.model.predict_times(fit.launches) / fit.launches.time)), LEVEL))
+    return HalfWidths(half_width, half_width)
 
 
 def _predict(model: KernelModel, launches: KernelLaunches, efficiency: float, residual: float, predicted: KernelPrediction) -> Prediction:

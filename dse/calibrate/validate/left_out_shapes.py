@@ -81,17 +81,19 @@ def compare_left_out_shapes(fitted: FittedSet) -> list[Comparison]:
 
 def _predict_left_out_shapes(launches: KernelLaunches, model: KernelModel) -> Prediction:
     times: dict[Fidelity, PerLaunch] = {fidelity: np.zeros(len(launches)) for fidelity in FIDELITIES}
+    deviation = np.ones(len(launches))
     for left_out, fitted in fit_without_each_shape(model, launches):
         efficiency = constant_efficiency(launches, (~left_out).astype(float))
         predicted = predict_all_fidelities(launches, efficiency, fitted)
         for fidelity in FIDELITIES:
             times[fidelity][left_out] = predicted[fidelity][left_out]
-    half_width = _half_widths_without_own_residuals(launches, np.log(times["calibrated"] / launches.time))
-    return Prediction(times, half_width, np.zeros((len(launches), len(PARAMETERS))))
+        deviation[left_out] = fitted.relative_deviation(launches)[left_out]
+    half_width = _half_widths_without_own_residuals(launches, np.log(times["calibrated"] / launches.time) / deviation)
+    return Prediction(times, half_width * deviation, np.zeros((len(launches), len(PARAMETERS))))
 
 
 def _half_widths_without_own_residuals(launches: KernelLaunches, residuals: PerLaunch) -> PerLaunch:
-    """Half width of the interval of each launch, from the residuals of the groups of shapes that it is not in."""
+    """Half width of the interval of each launch far from all others, from the residuals of the groups of shapes that it is not in."""
     groups, half_width = group_shapes(launches), np.zeros(len(launches))
     for group in np.unique(groups):
         half_width[groups == group] = conformal_half_width(residuals[groups != group], groups[groups != group])

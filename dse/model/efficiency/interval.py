@@ -30,7 +30,7 @@ def log_distance(value: PerLaunch, low: float, high: float) -> PerLaunch:
     return np.maximum(0.0, np.maximum(np.log(low / value), np.log(value / high)))
 
 
-def widen_half_width(half_width: float, distance: PerLaunch) -> PerLaunch:
+def widen_half_width(half_width: PerLaunch | float, distance: PerLaunch) -> PerLaunch:
     """Half width of the logarithm of the time of launches at a log distance from what was measured."""
     distance = np.minimum(distance, MAX_LOG_DISTANCE)
     return half_width * (1 + RELATIVE_GROWTH * distance) + ABSOLUTE_GROWTH * distance

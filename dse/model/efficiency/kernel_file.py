@@ -17,6 +17,8 @@ from dse.base.strict_model import StrictModel, field_error
 from dse.base.yaml_document import load_document
 from dse.model.efficiency import interval
 from dse.model.efficiency.attention_file import AttentionRecord
+from dse.model.efficiency.discrepancy import Discrepancy
+from dse.model.efficiency.discrepancy_file import DiscrepancyRecord
 from dse.model.efficiency.estimate import Estimate
 from dse.model.efficiency.launches import KernelKey, KernelLaunches, PerLaunch
 from dse.model.efficiency.parameters import PARAMETERS, Theta, values_to_theta
@@ -60,7 +62,7 @@ class KernelRecord(StrictModel):
     power_slots: bool = Field(False, description="whether it pads N of an N:M pattern to a power of two")
     shapes: int = Field(gt=0)
     launches: int = Field(gt=0)
-    error: float = Field(ge=0, description="mean relative error of the times that it was fitted to")
+    error: float = Field(ge=0, description="mean relative error of the parameters in the times that they were fitted to")
     constant: float = Field(gt=0, le=1, description="geometric mean of the measured shares of the speed of light: E of 'r3'")
     sources: tuple[str, ...]
     shared: str | None = Field(None, description="what the rows of a block share: the columns of N:4, or those of vectors")
@@ -72,6 +74,7 @@ class KernelRecord(StrictModel):
     half_width: float | None = Field(
         None, ge=0, description="of the 90% interval of the logarithm of a time, from leave-one-shape-out residuals; default: from 'error'"
     )
+    discrepancy: DiscrepancyRecord | None = Field(None, description="what the parameters leave unexplained at each measured shape")
     sizes: tuple[tuple[float, float], ...] = Field(default=(), max_length=3, description="least and greatest measured m, k and n")
 
     @field_validator("dtype")
@@ -136,10 +139,12 @@ class KernelRecord(StrictModel):
     def interval_half_width(self, launches: KernelLaunches, log_deviation: float = 0.0) -> PerLaunch:
         """Half width of the 90% interval of the logarithm of the time of each launch.
 
-        It widens outside the measured densities and sizes. `log_deviation`: further standard deviation, for a kernel of another device or
-        pattern.
+        It narrows towards measured launches where their discrepancy is known, and widens outside the measured densities and sizes.
+        `log_deviation`: further standard deviation, for a kernel of another device or pattern.
         """
         half_width = DEVIATION_PER_MEAN_ERROR * interval.Z_SCORE * self.error if self.half_width is None else self.half_width
+        if self.discrepancy is not None and self.fitted_discrepancy is not None:
+            half_width = self.discrepancy.half_width * self.fitted_discrepancy.relative_deviation(launches)
         distance = interval.log_distance(launches.density, *self.density)
         for size, measured_range in zip((launches.m, launches.k, launches.n), self.sizes, strict=False):
             distance = distance + interval.log_distance(size, *measured_range)
@@ -152,6 +157,11 @@ class KernelRecord(StrictModel):
         return np.exp(np.concatenate([np.zeros((1, log_factors.shape[1])), log_factors]))
 
     @cached_property
+    def fitted_discrepancy(self) -> Discrepancy | None:
+        """What the parameters leave unexplained."""
+        return None if self.discrepancy is None else self.discrepancy.discrepancy()
+
+    @cached_property
     def model(self) -> "KernelModel":
         """The model that predicts its times; it imports JAX, which reading a file does not need."""
         from dse.model.efficiency.kernel_model import KernelModel
@@ -160,7 +170,7 @@ class KernelRecord(StrictModel):
             self.key, self.theta, tile=parse_tile(self.tile), splits_k=self.splits, min_edge=self.least,
             pads_to_power_of_two=self.power_slots,
             processors=np.nan if self.processors is None else self.processors, staged_bytes=self.staged,
-            max_k=self.sizes[1][1] if len(self.sizes) > 1 else np.inf,
+            max_k=self.sizes[1][1] if len(self.sizes) > 1 else np.inf, discrepancy=self.fitted_discrepancy,
         )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from dse.model.efficiency import kernel_time
+from dse.model.efficiency.discrepancy import Discrepancy
 from dse.model.efficiency.kernel_time import AllowedTiles, LaunchFeatures, TracedTheta
 from dse.model.efficiency.launches import KernelKey, KernelLaunches, PerLaunch
 from dse.model.efficiency.parameters import Theta
@@ -26,6 +27,7 @@ class KernelModel:
     `tile`: the only tile; None: the fastest of those without an edge below `min_edge`, with k split if it `splits_k`.
     `pads_to_power_of_two`: N of an N:M pattern. `processors`: estimated from waves, NaN if described or unknown. `staged_bytes`: (density,
     scratchpad of a tile [B]) as measured. `max_k`: greatest fitted k; deeper products are as efficient. `cost`: residual of the fit.
+    `discrepancy`: what the parameters leave unexplained, None if unknown; it multiplies all components of a time.
     """
 
     key: KernelKey
@@ -39,25 +41,42 @@ class KernelModel:
     cost: float = np.inf
     samples: tuple[Theta, ...] = ()
     max_k: float = np.inf
+    discrepancy: Discrepancy | None = None
 
     def transferred(self, key: KernelKey, theta: Theta) -> "KernelModel":
         """The model of another kernel with these tiles, slots and scratchpad, of a device whose processors are described."""
-        return replace(self, key=key, theta=theta, processors=np.nan, max_k=np.inf, cost=np.inf, samples=())
+        return replace(self, key=key, theta=theta, processors=np.nan, max_k=np.inf, cost=np.inf, samples=(), discrepancy=None)
 
     def with_any_tile(self) -> "KernelModel":
         """The model of a library that takes the fastest tile and may split k."""
         return replace(self, tile=None, splits_k=True, min_edge=1)
 
     def predict_times(self, launches: KernelLaunches) -> PerLaunch:
-        """Predicted time of each launch [s]."""
+        """Predicted time of each launch [s], not above the peak at the highest clock."""
         features = self.padded_features(launches)
-        return np.asarray(_compiled(kernel_time.launch_time)(self.theta, features, self.allowed_tiles))[: len(launches)]
+        time = np.asarray(_compiled(kernel_time.launch_time)(self.theta, features, self.allowed_tiles))[: len(launches)]
+        if self.discrepancy is None:
+            return time
+        return np.maximum(time * self.correction(launches), launches.flops / (launches.rates.peak * launches.rates.max_clock))
+
+    def correction(self, launches: KernelLaunches) -> PerLaunch:
+        """Factor by which launches of these sizes take longer than the parameters explain."""
+        return np.ones(len(launches)) if self.discrepancy is None else np.exp(self.discrepancy.log_factor(launches))
+
+    def relative_deviation(self, launches: KernelLaunches) -> PerLaunch:
+        """Standard deviation of the logarithm of each time, over that of a launch far from every measured one."""
+        return np.ones(len(launches)) if self.discrepancy is None else self.discrepancy.relative_deviation(launches)
 
     def time_components(self, launches: KernelLaunches, moved_bytes: PerLaunch) -> Float[np.ndarray, "component launch"]:
-        """Overhead, time of the unit and time of the memory [s]; `moved_bytes`: traffic of each launch [B]."""
-        features = self.padded_features(launches, moved_bytes)
+        """Overhead, time of the unit and time of the memory [s]; `moved_bytes`: traffic of each launch [B].
+
+        No correction makes the unit faster than its peak at the highest clock, or the memory faster than its bandwidth.
+        """
+        features, rates = self.padded_features(launches, moved_bytes), launches.rates
         components = _compiled(kernel_time.time_components)(self.theta, features, self.allowed_tiles)
-        return np.stack([np.asarray(component) for component in components])[:, : len(launches)]
+        times = np.stack([np.asarray(component) for component in components])[:, : len(launches)]
+        least = np.stack([np.zeros(len(launches)), launches.flops / (rates.peak * rates.max_clock), moved_bytes / rates.bandwidth])
+        return np.maximum(times * self.correction(launches), np.minimum(times, least))
 
     def log_time_gradient(self, launches: KernelLaunches, moved_bytes: PerLaunch | None = None) -> Float[np.ndarray, "launch parameter"]:
         """Derivative of the logarithm of the time of each launch with respect to theta."""

@@ -67,7 +67,7 @@ def _predicted_record(candidates: Sequence[KernelRecord], key: KernelKey, predic
             "kernel": key.kernel, "release": "", "dtype": key.dtype,
             **({} if len(tiles) == 1 else {"tile": None, "splits": True, "least": 1}), "processors": None, "parameters": parameters,
             "error": float(np.median([kernel.error for kernel in candidates])),
-            "half_width": _half_width(candidates, key.kernel),
+            "half_width": _half_width(candidates, key.kernel), "discrepancy": None,
             "constant": float(np.exp(np.mean(np.log([kernel.constant for kernel in candidates])))),
             "density": (min(low for low, _ in densities), max(high for _, high in densities)),
             "sizes": tuple((min(low for low, _ in size), max(high for _, high in size)) for size in zip(*sizes, strict=False)),

@@ -1,0 +1,59 @@
+"""The discrepancy of a kernel as efficiencies.yaml stores it: its parameters, and one line of text for each measured launch."""
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dse.base.strict_model import StrictModel, field_error
+from dse.model.efficiency.discrepancy import SIZES, Discrepancy
+
+COLUMNS = (*SIZES, "log(measured / predicted time)")
+
+
+class DiscrepancyRecord(StrictModel):
+    """Lengths [doublings] and standard deviations of a Gaussian process, and the launches that determine it."""
+
+    lengths: tuple[float, ...] = Field(
+        min_length=4, max_length=4, description="in which the correlation falls to 1/e, for m, k, n and the density [doublings]"
+    )
+    deviation: float = Field(gt=0, description="standard deviation of the logarithm of a time far from all launches")
+    noise: float = Field(gt=0, description="of the logarithm of a single measured time")
+    half_width: float = Field(ge=0, description="of the 90% interval of the logarithm of a time far from all launches")
+    launches: str = Field(description="m, k, n, density and log(measured / predicted time) of a launch in each line")
+
+    @model_validator(mode="after")
+    def _check_launches(self) -> "DiscrepancyRecord":
+        if min(self.lengths) <= 0:
+            raise field_error("a length is not positive", "fit the measurements again with 'dse calibrate'")
+        for line in self.launches.splitlines():
+            if not _is_row(line):
+                raise field_error(f"'{line[:60]}' is no launch", "write five numbers: " + ", ".join(COLUMNS))
+        return self
+
+    @classmethod
+    def of(cls, discrepancy: Discrepancy, half_width: float) -> "DiscrepancyRecord":
+        """The record of a fitted discrepancy."""
+        rows = zip(np.exp2(discrepancy.sizes), discrepancy.log_ratios, strict=True)
+        lines = [" ".join([*(f"{size:.10g}" for size in sizes), f"{ratio:.4f}"]) for sizes, ratio in rows]
+        return cls(
+            lengths=tuple(map(_round, discrepancy.lengths)),
+            deviation=_round(discrepancy.deviation), noise=_round(discrepancy.noise), half_width=half_width,
+            launches="\n".join(lines) + "\n",
+        )  # fmt: skip
+
+    def discrepancy(self) -> Discrepancy:
+        """The discrepancy as predictions use it."""
+        rows = np.array(self.launches.split(), float).reshape(-1, len(COLUMNS))
+        return Discrepancy(np.log2(rows[:, :-1]), rows[:, -1], np.array(self.lengths), self.deviation, self.noise)
+
+
+def _is_row(line: str) -> bool:
+    try:
+        values = [float(text) for text in line.split()]
+    except ValueError:
+        return False
+    return len(values) == len(COLUMNS) and min(values[:-1]) > 0 and bool(np.isfinite(values).all())
+
+
+def _round(value: float) -> float:
+    """To four significant digits."""
+    return float(f"{value:.4g}")
