@@ -10,6 +10,7 @@ measured_launches   rows grouped by kernel, as arrays
 fit_parameters      least squares for the parameters of a kernel with known tiles; bootstrap
 fit_kernel          choice of the tiles of a kernel, then of its parameters
 fit_jointly         fits with the population of similar kernels as prior
+fit_discrepancy     what the parameters leave unexplained, by the sizes of a launch
 choose_shapes       which few shapes to measure on a new device
 intervals           leave-one-shape-out residuals and 90% intervals
 predictions         times of launches under each fidelity, with plausibility checks

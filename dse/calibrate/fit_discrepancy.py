@@ -58,8 +58,8 @@ def _most_likely(sizes: Sizes, log_ratios: PerLaunch) -> Discrepancy:
     arguments = sizes[index], log_ratios[index] / scale, unused
     start = np.array([LENGTH_PRIOR[0]] * len(SIZES) + [np.log(0.8), np.log(0.4)])
     bounds = [LENGTH_RANGE] * len(SIZES) + [SHARE_RANGE] * 2
-    found = minimize(lambda logs: _as_floats(_compiled()(logs, *arguments)), start, jac=True, method="L-BFGS-B", bounds=bounds)
-    values = np.exp(found.x)
+    optimum = minimize(lambda logs: _as_floats(_compiled()(logs, *arguments)), start, jac=True, method="L-BFGS-B", bounds=bounds)
+    values = np.exp(optimum.x)
     return Discrepancy(sizes, log_ratios, values[: len(SIZES)], float(values[-2] * scale), float(values[-1] * scale))
 
 

@@ -2,8 +2,8 @@
 
     log(measured / predicted time) = f(log2 m, log2 k, log2 n, log2 density) + noise        f ~ GP(0, deviation^2 exp(-distance))
 
-Libraries choose among more tiles than the model knows, so that neighbouring shapes deviate alike (model discrepancy; Kennedy and O'Hagan,
-2001). Far from every measured launch the correction is none. `dse.calibrate.fit_discrepancy` estimates it.
+Libraries choose among more tiles than the model knows, so that neighbouring shapes deviate by similar amounts (model discrepancy;
+Kennedy and O'Hagan, 2001). Far from every measured launch the correction is none. `dse.calibrate.fit_discrepancy` estimates it.
 """
 
 from dataclasses import dataclass, field
