@@ -62,10 +62,10 @@ def test_speedups_of_structured_kernels_are_within_10_percent(rows):
     assert 0.02 < max(errors) < 0.10
 
 
-def test_times_and_speedups_of_csr_and_vector_kernels_are_within_20_percent(rows):
+def test_times_and_speedups_of_csr_and_vector_kernels_are_within_10_percent(rows):
     errors = [error for family in VECTORS for quantity in ("time", "speedup") for error in mape(rows, family=family, quantity=quantity)]
     assert len(errors) == 8
-    assert 0.10 < max(errors) < 0.20
+    assert 0.05 < max(errors) < 0.10
 
 
 def test_calibrated_beats_the_constant_efficiency_and_the_speed_of_light_on_every_set(rows):
@@ -143,13 +143,13 @@ def test_a_shape_that_is_left_out_does_not_influence_its_prediction(fitted_sets)
 
 
 def test_the_shipped_file_states_the_errors_of_its_kernels(fitted_sets):
-    """Of those that were fitted to the shipped measurements alone."""
+    """Of the parameters of those that were fitted to the shipped measurements alone."""
     shipped, checked = {record.key: record for record in shipped_kernels()}, 0
     for fitted in fitted_sets:
         for key, launches in fitted.launches.items():
             if key in fitted.models and shipped[key].launches == len(launches):
                 record, checked = shipped[key], checked + 1
-                errors = np.abs(record.model.predict_times(launches) / launches.time - 1)
+                errors = np.abs(replace(record.model, discrepancy=None).predict_times(launches) / launches.time - 1)
                 assert np.mean(errors) == pytest.approx(record.error, rel=0.02)
                 assert np.mean(np.abs(np.log1p(errors)) <= record.half_width) >= 0.8
                 assert record.constant == pytest.approx(constant_efficiency(launches), rel=1e-3)
