@@ -27,6 +27,7 @@ OUTLIER = 4.0  # robust standard deviations from the median, beyond which a devi
 # the standard deviation of all residuals.
 LENGTH_PRIOR = np.log(4.5), 1.0
 LENGTH_RANGE, SHARE_RANGE = (np.log(0.4), np.log(32.0)), (np.log(0.08), np.log(1.6))
+LEAST_SCALE = 1e-4  # root mean square of the residuals, against which deviation and noise are bounded
 UNUSED = 1e6  # standard deviation of a padded residual, which then says nothing
 
 Logs = Float[Array, "6"]  # logarithms of the four lengths, the deviation and the noise
@@ -51,7 +52,7 @@ def _limit_outliers(values: PerLaunch) -> PerLaunch:
 
 def _most_likely(sizes: Sizes, log_ratios: PerLaunch) -> Discrepancy:
     """All deviations, with the lengths, deviation and noise under which a sample of them is most likely."""
-    scale = max(float(np.sqrt(np.mean(log_ratios**2))), 1e-6)
+    scale = max(float(np.sqrt(np.mean(log_ratios**2))), LEAST_SCALE)
     sample = np.random.default_rng(0).permutation(len(sizes))[:MAX_LIKELIHOOD]
     index = np.resize(sample, MAX_LIKELIHOOD)
     unused = np.where(np.arange(MAX_LIKELIHOOD) < len(sample), 0.0, UNUSED)

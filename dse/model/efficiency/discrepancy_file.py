@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 from dse.base.strict_model import StrictModel, field_error
 from dse.model.efficiency.discrepancy import SIZES, Discrepancy
 
+LEAST = 1e-6  # standard deviation, so that repeated launches do not contradict each other
 COLUMNS = (*SIZES, "log(measured / predicted time)")
 
 
@@ -15,8 +16,8 @@ class DiscrepancyRecord(StrictModel):
     lengths: tuple[float, ...] = Field(
         min_length=4, max_length=4, description="in which the correlation falls to 1/e, for m, k, n and the density [doublings]"
     )
-    deviation: float = Field(gt=0, description="standard deviation of the logarithm of a time far from all launches")
-    noise: float = Field(gt=0, description="of the logarithm of a single measured time")
+    deviation: float = Field(ge=LEAST, description="standard deviation of the logarithm of a time far from all launches")
+    noise: float = Field(ge=LEAST, description="of the logarithm of a single measured time")
     half_width: float = Field(ge=0, description="of the 90% interval of the logarithm of a time far from all launches")
     launches: str = Field(description="m, k, n, density and log(measured / predicted time) of a launch in each line")
 
