@@ -16,7 +16,7 @@ from dse.model.efficiency.attention_file import MEASURED_RANGES, AttentionRecord
 from dse.model.efficiency.attention_launches import AttentionLaunches, PerLaunch
 from dse.model.efficiency.attention_model import AttentionModel
 from dse.model.efficiency.attention_parameters import ATTENTION_PARAMETERS
-from dse.model.efficiency.estimate import Estimate
+from dse.model.efficiency.estimate import Estimate, round_estimate
 from dse.model.efficiency.kernel_file import EfficiencyFile
 
 MAX_USED = 1500  # launches of a kernel that are fitted and compared
@@ -59,8 +59,8 @@ def fit_attention_record(launches: AttentionLaunches, sources: tuple[str, ...], 
     model, residuals, key = fit_attention(used, seed), np.log(halves.time / used.time), launches.key
     return AttentionRecord(
         device=key.device, kernel=key.kernel, release=key.release, phase=key.phase, dtype=key.dtype, cache_dtype=key.cache_dtype,
-        tiling=model.tiling, launches=len(used), error=_round(float(np.mean(np.abs(np.expm1(residuals))))),
-        half_width=_round(conformal_half_width(residuals, np.arange(len(used)))), sources=sources,
+        tiling=model.tiling, launches=len(used), error=round_estimate(float(np.mean(np.abs(np.expm1(residuals))))),
+        half_width=round_estimate(conformal_half_width(residuals, np.arange(len(used)))), sources=sources,
         ranges={name: (float(getattr(used, name).min()), float(getattr(used, name).max())) for name in MEASURED_RANGES},
         parameters=_estimate_parameters(model, used),
     )  # fmt: skip
@@ -70,7 +70,7 @@ def _estimate_parameters(model: AttentionModel, launches: AttentionLaunches) -> 
     deviation, is_determined = theta_deviation(model, launches)
     estimates = {}
     for p, theta, spread, determined in zip(ATTENTION_PARAMETERS, model.theta, deviation, is_determined, strict=True):
-        value, low, high = (_round(p.from_theta(float(theta + sign * interval.Z_SCORE * spread))) for sign in (0, -1, 1))
+        value, low, high = (round_estimate(p.from_theta(float(theta + sign * interval.Z_SCORE * spread))) for sign in (0, -1, 1))
         estimates[p.name] = Estimate(value=value, low=low, high=high, unit=p.unit, kind="measured" if determined else "assumed")
     return estimates
 
@@ -95,8 +95,3 @@ def attention_legend() -> str:
 
 def _dump(content: object) -> str:
     return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=138)
-
-
-def _round(value: float) -> float:
-    """To four significant digits."""
-    return float(f"{value:.4g}")

@@ -17,8 +17,9 @@ from dse.calibrate.measurement import Measurement
 from dse.calibrate.measurement_set import MeasurementSet
 from dse.calibrate.predictions import constant_efficiency
 from dse.model.efficiency.discrepancy_file import DiscrepancyRecord
+from dse.model.efficiency.estimate import Estimate, round_estimate
 from dse.model.efficiency.interval import QUANTILES, Z_SCORE
-from dse.model.efficiency.kernel_file import EfficiencyFile, Estimate, KernelRecord, RatesRecord
+from dse.model.efficiency.kernel_file import EfficiencyFile, KernelRecord, RatesRecord
 from dse.model.efficiency.kernel_model import KernelModel
 from dse.model.efficiency.launches import DeviceRates, KernelLaunches
 from dse.model.efficiency.parameters import PARAMETERS, Distribution
@@ -48,16 +49,16 @@ def build_record(fit: JointFit, measurements: MeasurementSet, half_widths: HalfW
         tile=format_tile(model.tile), splits=model.splits_k, least=model.min_edge,
         processors=None if np.isnan(model.processors) else model.processors,
         power_slots=model.pads_to_power_of_two, shapes=len(set(launches.shapes)), launches=len(launches),
-        error=_round(float(np.mean(np.abs(of_parameters.predict_times(launches) / launches.time - 1)))),
-        constant=_round(constant_efficiency(launches)),
+        error=round_estimate(float(np.mean(np.abs(of_parameters.predict_times(launches) / launches.time - 1)))),
+        constant=round_estimate(constant_efficiency(launches)),
         sources=_list_sources(rows), parameters=_estimate_parameters(model, launches, prior),
         shared=heights[0][0] if heights else None, heights=tuple(row_count for _, row_count in heights),
-        density=(_round(launches.density.min()), _round(launches.density.max())), staged=model.staged_bytes,
+        density=(round_estimate(launches.density.min()), round_estimate(launches.density.max())), staged=model.staged_bytes,
         rates=_record_rates(launches.rates),
-        half_width=None if half_widths is None else _round(half_widths.of_parameters),
+        half_width=None if half_widths is None else round_estimate(half_widths.of_parameters),
         sizes=tuple((float(size.min()), float(size.max())) for size in (launches.m, launches.k, launches.n)),
         discrepancy=None if model.discrepancy is None or half_widths is None
-        else DiscrepancyRecord.of(model.discrepancy, _round(half_widths.corrected)),
+        else DiscrepancyRecord.of(model.discrepancy, round_estimate(half_widths.corrected)),
     )  # fmt: skip
 
 
@@ -102,13 +103,10 @@ def _estimate_parameters(model: KernelModel, launches: KernelLaunches, prior: Di
     low, high = np.minimum(ends[0], model.theta - Z_SCORE * deviation), np.maximum(ends[1], model.theta + Z_SCORE * deviation)
     return {
         p.name: Estimate(
-            value=_round(p.from_theta(model.theta[number])), low=_round(p.from_theta(low[number])), high=_round(p.from_theta(high[number])),
+            value=round_estimate(p.from_theta(model.theta[number])),
+            low=round_estimate(p.from_theta(low[number])),
+            high=round_estimate(p.from_theta(high[number])),
             unit=p.unit, kind="assumed" if is_assumed[number] else "measured",
         )
         for number, p in enumerate(PARAMETERS)
     }  # fmt: skip
-
-
-def _round(value: float) -> float:
-    """To four significant digits."""
-    return float(f"{value:.4g}")

@@ -5,6 +5,7 @@ Lengths, deviation and noise maximise the marginal likelihood of the deviations 
 
 from dataclasses import replace
 from functools import cache
+from statistics import NormalDist
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy.optimize import minimize
+from scipy.stats import median_abs_deviation
 
 from dse.calibrate.fit_kernel import MAX_FITTED
 from dse.model.efficiency.discrepancy import SIZES, Discrepancy, Sizes, correlation, log_sizes
@@ -46,7 +48,7 @@ def with_discrepancy(model: KernelModel, launches: KernelLaunches) -> KernelMode
 def _limit_outliers(values: PerLaunch) -> PerLaunch:
     """Values within `OUTLIER` robust standard deviations of their median."""
     median = np.median(values)
-    reach = OUTLIER * 1.4826 * np.median(np.abs(values - median))
+    reach = OUTLIER * median_abs_deviation(values, scale=NormalDist().inv_cdf(0.75))
     return np.clip(values, median - reach, median + reach)
 
 

@@ -5,6 +5,7 @@ from pydantic import Field, model_validator
 
 from dse.base.strict_model import StrictModel, field_error
 from dse.model.efficiency.discrepancy import SIZES, Discrepancy
+from dse.model.efficiency.estimate import round_estimate
 
 LEAST = 1e-6  # standard deviation, so that repeated launches do not contradict each other
 COLUMNS = (*SIZES, "log(measured / predicted time)")
@@ -36,8 +37,8 @@ class DiscrepancyRecord(StrictModel):
         rows = zip(np.exp2(discrepancy.sizes), discrepancy.log_ratios, strict=True)
         lines = [" ".join([*(f"{size:.10g}" for size in sizes), f"{ratio:.4f}"]) for sizes, ratio in rows]
         return cls(
-            lengths=tuple(map(_round, discrepancy.lengths)),
-            deviation=_round(discrepancy.deviation), noise=_round(discrepancy.noise), half_width=half_width,
+            lengths=tuple(map(round_estimate, discrepancy.lengths)),
+            deviation=round_estimate(discrepancy.deviation), noise=round_estimate(discrepancy.noise), half_width=half_width,
             launches="\n".join(lines) + "\n",
         )  # fmt: skip
 
@@ -53,8 +54,3 @@ def _is_row(line: str) -> bool:
     except ValueError:
         return False
     return len(values) == len(COLUMNS) and min(values[:-1]) > 0 and bool(np.isfinite(values).all())
-
-
-def _round(value: float) -> float:
-    """To four significant digits."""
-    return float(f"{value:.4g}")

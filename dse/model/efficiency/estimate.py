@@ -12,3 +12,8 @@ class Estimate(StrictModel):
     high: float
     unit: str
     kind: SourceKind = "measured"
+
+
+def round_estimate(value: float) -> float:
+    """To four significant digits, as files state estimates."""
+    return float(f"{value:.4g}")

@@ -143,8 +143,8 @@ class KernelRecord(StrictModel):
         `log_deviation`: further standard deviation, for a kernel of another device or pattern.
         """
         half_width = DEVIATION_PER_MEAN_ERROR * interval.Z_SCORE * self.error if self.half_width is None else self.half_width
-        if self.discrepancy is not None and self.fitted_discrepancy is not None:
-            half_width = self.discrepancy.half_width * self.fitted_discrepancy.relative_deviation(launches)
+        if self.discrepancy is not None:
+            half_width = self.discrepancy.half_width * self.model.relative_deviation(launches)
         distance = interval.log_distance(launches.density, *self.density)
         for size, measured_range in zip((launches.m, launches.k, launches.n), self.sizes, strict=False):
             distance = distance + interval.log_distance(size, *measured_range)
