@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from dse.base.errors import InfeasibleError, InputError, UnfinishedError
     from dse.explaining.explain import explain
-    from dse.model.layer_results import evaluate
+    from dse.model.evaluate import evaluate
     from dse.plot.accessor import ResultsAccessor
     from dse.schema.accelerator import Accelerator
     from dse.schema.references import load_accelerator, load_workload
@@ -74,7 +74,7 @@ _MODULES = {
     "Variant": "dse.workload",
     "Workload": "dse.workload",
     "accuracy_curves": "dse.workload.accuracy",
-    "evaluate": "dse.model.layer_results",
+    "evaluate": "dse.model.evaluate",
     "explain": "dse.explaining.explain",
     "iso_speedup": "dse.sweeping.iso_speedup",
     "load_accelerator": "dse.schema.references",

@@ -13,8 +13,8 @@ from dse.base.units import Count, Efficiency, Gain, Quantity, Width
 from dse.explaining.explain import explain_ideal
 from dse.explaining.side import Side
 from dse.html_report.display import PageContents, round_numbers
+from dse.model.evaluate import evaluate
 from dse.model.executions import list_executions
-from dse.model.layer_results import evaluate
 from dse.model.memory_levels import memory_levels
 from dse.model.rates import rate_paths
 from dse.plot import roofline

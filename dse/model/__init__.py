@@ -13,6 +13,6 @@ terms       the work of all layers of a network under all executions, as arrays;
             them among the designs of a search
 roofline    the equation itself in JAX, over many designs; grid evaluates a sweep on jax_devices; axis_dependence, merge_layers,
             piecewise_linear makes that faster
-results     layer_times and layer_results: one design, layer by layer; cost/: area, power and energy of a design; device_warning: what a
-            reader of results should know of an accelerator
+results     evaluate, with layer_times and layer_results: one design, layer by layer; cost/: area, power and energy of a design;
+            device_warning: what a reader of results should know of an accelerator
 """

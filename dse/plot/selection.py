@@ -13,7 +13,7 @@ import xarray as xr
 from dse.base.display_units import format_quantity
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
-from dse.model.layer_results import evaluate
+from dse.model.evaluate import evaluate
 from dse.schema.accelerator import Accelerator
 from dse.sweeping.plan import Plan
 from dse.workload import Variant

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import dse
 from dse.model.compaction import compact_variant
-from dse.model.layer_results import evaluate
+from dse.model.evaluate import evaluate
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse
 from dse.workload import Variant

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dse.base.yaml_document import parse_document
-from dse.model.layer_results import evaluate
+from dse.model.evaluate import evaluate
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
 from dse.schema.compute_unit import Run

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse.model.layer_results import evaluate
+from dse.model.evaluate import evaluate
 from dse.model.roofline import four_norm
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity.grammar import parse

@@ -14,7 +14,7 @@ import dse
 from dse.base.errors import InputError
 from dse.base.yaml_document import parse_document
 from dse.model import grid
-from dse.model.layer_results import evaluate
+from dse.model.evaluate import evaluate
 from dse.model.memory_levels import MemoryLevel, memory_level_warnings, memory_levels
 from dse.model.needed_inputs import input_uses
 from dse.networks.layers import LayerArrays, LayerRow

@@ -10,7 +10,7 @@ from yamlcore import CCoreLoader
 
 import dse
 from dse.base.errors import InputError
-from dse.model.layer_results import evaluate
+from dse.model.evaluate import evaluate
 from dse.plot import draw_figure
 from dse.sparsity import parse
 from dse.sweeping import store
