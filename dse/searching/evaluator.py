@@ -1,15 +1,13 @@
 """Evaluate designs: the results of every design of a batch, with each network in the variant that suits the objectives."""
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import ModuleType
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from dse.base.array_types import AnyArray, ArrayT
 from dse.model.cost.area import area
@@ -21,22 +19,19 @@ from dse.model.network_terms import efficiency_of
 from dse.model.terms import WorkCache
 from dse.searching.batch_evaluator import Batch, differentiable_evaluate_batch
 from dse.searching.categorical_config import CategoricalConfig, NetworkRun, build_config
-from dse.searching.over_networks import Base, OverNetworks, evaluate_base, take_variants
+from dse.searching.network_results import Allowed, Choice, NetworkResults
+from dse.searching.over_networks import Base, evaluate_base
 from dse.searching.problem import SearchProblem
 from dse.searching.robust import EfficiencySamples
-from dse.searching.scores import Excess, Objectives, round_scores, score_designs
+from dse.searching.scores import Excess, Objectives, score_designs
 from dse.searching.space import DesignMatrix, Space
-from dse.searching.variant_choice import VariantRule
 from dse.searching.variant_results import evaluate_variants
-from dse.sparsity.pattern import FloatOrArray
 from dse.workload import Variant
 
 MAX_BATCH = 16384  # designs evaluated at once: their rates stay in the cache
 MAX_SAMPLED_LATENCIES = 4_000_000  # of variants on designs in samples of efficiencies, in memory at once
 
-Choice = Int[np.ndarray, "network design"]
 Derivatives = Callable[[AnyArray, AnyArray], tuple[Array, Array]]  # objective and excesses, with their Jacobian; see the local search
-Allowed = Bool[np.ndarray, "variant"]  # variants that may be chosen, among them the dense one of each network
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +58,8 @@ class Evaluator:
         self.space, self.problem = space, problem
         self.variants = [variant for variants in problem.feasible_variants.values() for variant in variants]
         self.numeric_paths = [dimension.path for dimension in space.dimensions if not dimension.categorical]
-        self.variant_rule = VariantRule.of(problem.search)
         self.base = evaluate_base(space, problem) if base is None else base
+        self.networks = NetworkResults.of(problem, self.base)
         robust, fidelity = problem.search.robust, problem.options.fidelity
         self.efficiency_samples = EfficiencySamples(robust, fidelity, problem.search.seed) if robust else None
         self._configs: dict[tuple[float, ...], CategoricalConfig] = {}
@@ -75,28 +70,6 @@ class Evaluator:
     def efficiency(self) -> EfficiencyModel:
         """The best estimate of the efficiency, without samples, which keeps the kernels that it selects."""
         return efficiency_of(self.problem.options, self.problem.kernels, self.space.accelerator, with_samples=False)
-
-    @cached_property
-    def network_slices(self) -> list[slice]:
-        """The indices of the variants of each network."""
-        sizes = [len(variants) for variants in self.problem.feasible_variants.values()]
-        return [slice(int(end) - size, int(end)) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
-
-    @cached_property
-    def over_networks(self) -> OverNetworks:
-        fixed = {name: run.network for name, run in self.problem.fixed_runs.items()}
-        weights = np.array([self.problem.weights.get(fixed.get(name, name), 1.0) for name in self.problem.feasible_variants])
-        search = self.problem.search
-        has_throughput = "throughput" in search.results
-        return OverNetworks(
-            self.base,
-            weights,
-            search.over_workloads == "worst",
-            self.problem.batch,
-            has_throughput,
-            self.problem.selections,
-            len(self.problem.own_networks),
-        )
 
     def with_search(self, **options: object) -> "Evaluator":
         """The evaluator of the same designs and scores under other options of the sampler; it shares all compiled functions."""
@@ -128,7 +101,7 @@ class Evaluator:
 
     def score_results(self, results: BatchResults, count: int) -> tuple[Objectives, Excess]:
         """Objectives and excesses (see `score`) of `count` designs from their results."""
-        return score_designs(self.problem.search, self.over_networks, results.combined, results.each, count)
+        return score_designs(self.problem.search, self.networks.over_networks, results.combined, results.each, count)
 
     def evaluate_networks(self, designs: DesignMatrix) -> BatchResults:
         """Results over the networks and of each network, and the variants that run."""
@@ -137,7 +110,7 @@ class Evaluator:
 
     def evaluate_choices(self, designs: DesignMatrix, masks: Sequence[Allowed | None]) -> list[BatchResults]:
         """The results of `evaluate_networks` for each of some sets of variants that may be chosen (None: all of them)."""
-        networks = len(self.network_slices)
+        networks = len(self.networks.slices)
         merged = [BatchResults({}, {}, np.zeros((networks, len(designs)), int)) for _ in masks]
         for rows, config in self._split_batches(designs):
             for whole, results in zip(merged, self._evaluate_batch(config, designs[rows], masks), strict=True):
@@ -206,12 +179,12 @@ class Evaluator:
             )
             latency, dynamic_energy = differentiable_evaluate_batch(batch, arrays, combination=config.combination)
             energy = _add_leakage(dynamic_energy, latency, design)
-            if self.variant_rule.deciding_number:
-                choice = self.variant_rule.choose_by_one_number(latency, energy, self.network_slices, jnp)
+            if self.networks.rule.deciding_number:
+                choice = self.networks.rule.choose_by_one_number(latency, energy, self.networks.slices, jnp)
             else:
                 choice = choice[:, None]
-            each = self._results_of_networks(config, latency, energy, self._occupancy(config, design, 1), choice, jnp)
-            combined = self.over_networks.combine_results(each, jnp) | self._costs(config, design)
+            each = self.networks.of_choice(config, latency, energy, self.networks.occupancy(config, design, 1), choice, jnp)
+            combined = self.networks.over_networks.combine_results(each, jnp) | self.networks.costs(config, design)
             return {name: jnp.ravel(values)[0] for name, values in combined.items()}, {name: values[:, 0] for name, values in each.items()}
 
         return results
@@ -238,17 +211,17 @@ class Evaluator:
     def _evaluate_batch(self, config: CategoricalConfig, designs: DesignMatrix, masks: Sequence[Allowed | None]) -> list[BatchResults]:
         values, described = self.space.all_values(self.space.numeric_values(designs), config.accelerator), self.space.accelerator.base
         design = Design(config.accelerator, values, described)
-        costs = self._costs(config, design)
+        costs = self.networks.costs(config, design)
         if self.efficiency_samples:
             return self._evaluate_robustly(self.efficiency_samples, config, values, len(designs), costs, masks)
         latency, dynamic_energy = evaluate_variants(config, described, values, len(designs))
         energy = _add_leakage(dynamic_energy, latency, design)
-        occupancy = self._occupancy(config, design, len(designs))
+        occupancy = self.networks.occupancy(config, design, len(designs))
         results = []
         for allowed in masks:
-            choice = self._choose_variants(config, latency, energy, occupancy, costs, allowed)
-            each = self._results_of_networks(config, latency, energy, occupancy, choice)
-            results.append(BatchResults(self.over_networks.combine_results(each) | costs, each, choice))
+            choice = self.networks.choose_variants(config, latency, energy, occupancy, costs, allowed)
+            each = self.networks.of_choice(config, latency, energy, occupancy, choice)
+            results.append(BatchResults(self.networks.over_networks.combine_results(each) | costs, each, choice))
         return results
 
     def _evaluate_robustly(
@@ -270,84 +243,17 @@ class Evaluator:
             energies.append(_add_leakage(dynamic_energy, latency, design))
         quantile = 1 - samples.options.quantile
         energy = None if energies[0] is None else np.quantile(np.stack(energies), quantile, axis=0)
-        occupancy = self._occupancy(config, design, count)
+        occupancy = self.networks.occupancy(config, design, count)
         latency = np.quantile(np.stack(latencies), quantile, axis=0)
         results = []
         for allowed in masks:
-            choice = self._choose_variants(config, latency, energy, occupancy, costs, allowed)
-            each = [self._results_of_networks(config, *sampled, occupancy, choice) for sampled in zip(latencies, energies, strict=True)]
-            combined = [self.over_networks.combine_results(sampled) for sampled in each]
+            choice = self.networks.choose_variants(config, latency, energy, occupancy, costs, allowed)
+            each = [self.networks.of_choice(config, *sampled, occupancy, choice) for sampled in zip(latencies, energies, strict=True)]
+            combined = [self.networks.over_networks.combine_results(sampled) for sampled in each]
             quantiles = {name: samples.worse_quantile(name, combined) for name in combined[0]}
             network_quantiles = {name: samples.worse_quantile(name, each) for name in each[0]}
             results.append(BatchResults(quantiles | costs, network_quantiles, choice))
         return results
-
-    def _costs(self, config: CategoricalConfig, design: Design) -> dict[str, FloatOrArray]:
-        """The named results that do not depend on the networks."""
-        named, batch = self.problem.search.results, np.full(1, float(config.batches[0]))
-        functions = (("area", area), ("power", power), ("batch", lambda _: batch))
-        return {name: evaluate(design) for name, evaluate in functions if name in named}
-
-    def _occupancy(self, config: CategoricalConfig, design: Design, count: int) -> FloatOrArray:
-        """Share of the outermost memory that each variant occupies on `count` designs [variant, design]; None if it is not needed.
-
-        0 where the accelerator gives no capacity.
-        """
-        if "occupancy" not in self.problem.search.results:
-            return None
-        capacity = design.value(f"memory.{config.accelerator.outermost}.capacity")
-        footprints = np.array([terms.footprint.total for terms in config.terms])[:, None] * np.ones(count)
-        return footprints / (np.inf if capacity is None else capacity)
-
-    def _results_of_networks(
-        self,
-        config: CategoricalConfig,
-        latency: ArrayT,
-        energy: ArrayT | None,
-        occupancy: ArrayT | None,
-        choice: ArrayT,
-        array_module: ModuleType = np,
-    ) -> dict[str, ArrayT]:
-        """Results of the networks [network, design] in the chosen variants, from those of all variants [variant, design]."""
-        dense = array_module.stack([latency[variants.start] for variants in self.network_slices])
-        chosen_energy = None if energy is None else take_variants(energy, choice, array_module)
-        chosen_occupancy = None if occupancy is None else take_variants(occupancy, choice, array_module)
-        chosen = take_variants(latency, choice, array_module)
-        batches = np.array([config.batches[variants.start] for variants in self.network_slices])
-        return self.over_networks.results_of_networks(chosen, chosen_energy, dense, array_module, chosen_occupancy, batches)
-
-    def _choose_variants(
-        self,
-        config: CategoricalConfig,
-        latency: Float[np.ndarray, "variant design"],
-        energy: Float[np.ndarray, "variant design"] | None,
-        occupancy: Float[np.ndarray, "variant design"] | None,
-        costs: dict[str, np.ndarray],
-        allowed: Allowed | None,
-    ) -> Choice:
-        rows = np.arange(len(latency)) if allowed is None else np.flatnonzero(allowed)
-        slices = self.network_slices if allowed is None else _slices_within(allowed, self.network_slices)
-        own_latency = latency if allowed is None else latency[rows]
-        own_energy = energy if allowed is None or energy is None else energy[rows]
-        if self.variant_rule.deciding_number:
-            return rows[self.variant_rule.choose_by_one_number(own_latency, own_energy, slices)]
-
-        def evaluate_keys(choice: Choice) -> Float[np.ndarray, "key design"]:
-            each = self._results_of_networks(config, latency, energy, occupancy, rows[choice])
-            combined = {**self.over_networks.combine_results(each), **costs}
-            objectives, excess = score_designs(self.problem.search, self.over_networks, combined, each, latency.shape[1])
-            largest_excess = np.maximum(excess, 0.0).max(axis=1, initial=0.0)
-            is_undefined = ~np.isfinite(objectives).all(axis=1)
-            return np.stack([largest_excess, is_undefined, *objectives.T, round_scores(np.log(each["latency"]).sum(axis=0))])
-
-        energy_or_zeros = np.zeros_like(own_latency) if own_energy is None else own_energy
-        return rows[self.variant_rule.choose_by_comparison(own_latency, energy_or_zeros, slices, evaluate_keys)]
-
-
-def _slices_within(allowed: Allowed, slices: Sequence[slice]) -> list[slice]:
-    """The slice of each network among the variants that are allowed."""
-    ends = np.cumsum([0, *(int(allowed[each].sum()) for each in slices)])
-    return [slice(int(start), int(end)) for start, end in itertools.pairwise(ends)]
 
 
 def _add_leakage(dynamic_energy: ArrayT | None, latency: ArrayT, design: Design) -> ArrayT | None:

@@ -121,7 +121,7 @@ def _corner_of_least_excess(bound: ResultConstraint, evaluator: Evaluator) -> in
     if not isinstance(bound.expression.tree, ast.Name):
         return None
     name = split_brackets(bound.expression.names[0])[0]
-    is_fastest = evaluator.variant_rule.deciding_number == ("latency", 1)
+    is_fastest = evaluator.networks.rule.deciding_number == ("latency", 1)
     if name in INCREASING or (name in INCREASING_IF_FASTEST and is_fastest):
         return LOWER if bound.sign > 0 else UPPER
     if name in DECREASING and is_fastest:

@@ -264,8 +264,8 @@ def _minimise(
 def variants_of(evaluator: Evaluator, design: Design) -> Int[np.ndarray, "network"]:
     """The variants that a design runs; zeros where the differentiated function chooses them itself."""
     return (
-        np.zeros(len(evaluator.network_slices), int)
-        if evaluator.variant_rule.deciding_number
+        np.zeros(len(evaluator.networks.slices), int)
+        if evaluator.networks.rule.deciding_number
         else evaluator.evaluate_networks(design[None]).choice[:, 0]
     )
 
@@ -286,7 +286,7 @@ def _compile_derivatives(evaluator: Evaluator, config: CategoricalConfig) -> Der
 
     def outputs(logarithms: Array, choice: Array) -> tuple[Array, Array]:
         combined, each = results(logarithms, choice)
-        excess = [evaluator.over_networks.excess(bound, combined, each, jnp) for bound in search.bounds]
+        excess = [evaluator.networks.over_networks.excess(bound, combined, each, jnp) for bound in search.bounds]
         values = jnp.stack([jnp.asarray(value, float) for value in (sign * objective.evaluate(combined, jnp), *excess)])
         return values, values
 

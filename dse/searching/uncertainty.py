@@ -51,7 +51,7 @@ def _results(evaluator: Evaluator, design: np.ndarray, base: np.ndarray, dense: 
     batches = np.array([evaluator.problem_at(design).run_settings(name)[0] for name in dense])
     samples = batches[:, None] / evaluator.problem.batch  # in the time of one of the base
     results = {"performance": samples * base / latency, "speedup": dense_latency / latency, "latency": latency}
-    return {name: evaluator.over_networks.combine(name, values) for name, values in results.items()}
+    return {name: evaluator.networks.over_networks.combine(name, values) for name, values in results.items()}
 
 
 def _latencies(
