@@ -23,6 +23,7 @@ from dse.calibrate.validate import report
 from dse.calibrate.validate.attention import compare_attention
 from dse.calibrate.validate.comparison import Comparison, compute_reliability
 from dse.calibrate.validate.crossover import Crossover, find_crossovers, format_crossovers
+from dse.calibrate.validate.falling_times import describe_falling_times
 from dse.calibrate.validate.left_out_devices import compare_left_out_devices
 from dse.calibrate.validate.left_out_shapes import FittedSet, compare_left_out_shapes
 from dse.calibrate.validate.modules import compare_modules, fit_kernels, predict_left_out
@@ -55,11 +56,13 @@ def execute(options: Namespace) -> tuple[str, bool]:
         _draw_figures(comparisons, options.out)
     unpredicted = _list_unpredicted(fitted) + _list_unpredicted_attention(attention)
     unpredicted += [f"{each.name}: {reason}" for each in (*modules, *networks) for reason in summarize_reasons(each.left_out)]
+    notes_by_kind = {"out_of_scope": unpredicted, "times_that_fall": [note for each in fitted for note in describe_falling_times(each)]}
     if options.json:
-        return _format_json(rows, unpredicted, failures, comparisons, crossovers), not failures
+        return _format_json(rows, notes_by_kind, failures, comparisons, crossovers), not failures
     format_table = report.format_brief_table if options.brief else report.format_table
     notes = [f"{each.name}: {each.host}" for each in networks if each.host]
     notes += [f"not predicted: {reason}" for reason in unpredicted]
+    notes += [f"times that fall: {note}" for note in notes_by_kind["times_that_fall"]]
     notes += [f"calibrated is not better than sol: {failure}" for failure in failures]
     tables = [format_table(rows, options.markdown), *([] if options.brief else [report.format_reliability(comparisons, options.markdown)])]
     tables.append(format_crossovers(crossovers, options.markdown))
@@ -128,7 +131,7 @@ def _list_unpredicted_attention(sets: Iterable[AttentionSet]) -> list[str]:
 
 def _format_json(
     rows: Sequence[report.Row],
-    unpredicted: list[str],
+    notes_by_kind: dict[str, list[str]],
     failures: list[str],
     comparisons: Sequence[Comparison],
     crossovers: Sequence[Crossover],
@@ -136,6 +139,6 @@ def _format_json(
     points = [asdict(comparison) for comparison in comparisons]
     by_split = {split: [c for c in comparisons if c.split == split] for split in dict.fromkeys(c.split for c in comparisons)}
     reliability = {split: [each._asdict() for each in compute_reliability(of_split)] for split, of_split in by_split.items()}
-    content = {"rows": rows, "reliability": reliability, "out_of_scope": unpredicted, "worse_than_sol": failures, "points": points}
+    content = {"rows": rows, "reliability": reliability, **notes_by_kind, "worse_than_sol": failures, "points": points}
     content["crossovers"] = [each._asdict() | {"key": str(each.key)} for each in crossovers]
     return json.dumps(content, indent=2).replace("NaN", "null")
