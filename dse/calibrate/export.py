@@ -32,8 +32,9 @@ HEADER = """# Parameters of measured kernels. `low` and `high` are the 90% inter
 # the discrepancy.
 # `rates` are those of the description at the time of the fit: peak and issue [FLOP/s], bandwidth [B/s], cache and scratchpad [B],
 # processors [1], launch [s], energy budget [J/FLOP], highest clock over that of the peak [1], kind of the outermost memory.
-# `discrepancy`: what the parameters leave unexplained. Lengths [doublings] of m, k, n and the density; standard deviations; the half width
-# far from all launches; m, k, n, density and log(measured / predicted time) of a launch in each line.
+# `discrepancy`: what the parameters leave unexplained. Lengths [doublings] of m, k, n and the density; standard deviations, among them that
+# of the device itself (`own`) if the launches are those of its library on other devices; the half width far from all launches; m, k, n,
+# density and log(measured / predicted time) of a launch in each line.
 """
 ASSUMED_SHARE = 0.7  # of the deviation of the prior, above which a parameter counts as not determined by the measurements
 

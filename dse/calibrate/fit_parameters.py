@@ -25,7 +25,7 @@ BOOTSTRAP_STEPS = 12
 def fit_parameters(
     start: KernelModel, launches: KernelLaunches, steps: int = 30, weight: PerLaunch | None = None, prior: Distribution = PRIOR
 ) -> KernelModel:
-    """Fit the parameters of `start`, beginning at its own; a `weight` of 0 leaves a launch out."""
+    """Fit the parameters of `start`, beginning at its own, under its discrepancy; a `weight` of 0 leaves a launch out."""
     weight = np.ones(len(launches)) if weight is None else weight
     start = replace(start, max_k=float(launches.k[weight > 0].max()))
     arguments = _residual_arguments(start, launches, weight, prior)
@@ -83,11 +83,14 @@ def posterior_deviation(
 def _residual_arguments(
     model: KernelModel, launches: KernelLaunches, weight: PerLaunch, prior: Distribution
 ) -> tuple[LaunchFeatures, AllowedTiles, PerLaunch, PerLaunch, Theta, Theta]:
-    """The arguments of `_residuals` but theta; features and weights are padded to sizes that are compiled once."""
-    features = model.padded_features(launches)
+    """The arguments of `_residuals` but theta; features and weights are padded to sizes that are compiled once.
+
+    The parameters have to explain what the discrepancy of the model does not.
+    """
+    features, times = model.padded_features(launches), launches.time / model.correction(launches)
     padded_weight = np.zeros(len(features.depth))
     padded_weight[: len(launches)] = np.sqrt(weight * min(1.0, MAX_COUNTED / max(weight.sum(), 1e-9)))
-    return features, model.allowed_tiles, np.resize(launches.time, len(features.depth)), padded_weight, prior.mean, prior.deviation
+    return features, model.allowed_tiles, np.resize(times, len(features.depth)), padded_weight, prior.mean, prior.deviation
 
 
 def _residuals(

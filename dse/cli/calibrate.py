@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -16,7 +17,7 @@ from dse.calibrate.attention_set import MIN_LAUNCHES, AttentionSet, load_attenti
 from dse.calibrate.checkpoint import Checkpoint
 from dse.calibrate.exclusions import summarize_reasons
 from dse.calibrate.export import build_record, format_efficiency_file
-from dse.calibrate.fit_discrepancy import with_discrepancy
+from dse.calibrate.fit_discrepancy import predict_from_library, with_discrepancy
 from dse.calibrate.fit_jointly import JointFit, fit_jointly
 from dse.calibrate.fit_kernel import MAX_COMPARED, MIN_SHAPES, fit_kernel, stratify
 from dse.calibrate.fit_parameters import bootstrap
@@ -133,18 +134,24 @@ def _fit_all(
     checkpoint: Checkpoint,
     options: Namespace,
 ) -> list[KernelRecord]:
-    """Fit each kernel alone, all of them jointly, then the intervals of each; steps in the checkpoint are not repeated."""
+    """Fit each kernel alone, all of them jointly, then the intervals of each; steps in the checkpoint are not repeated.
+
+    Kernels with few launches begin as their library predicts them, if it was measured on other devices.
+    """
     records = checkpoint.read()
     alone = {record.key: record for record in records if record.half_width is None}
     finished = {record.key: record for record in records if record.half_width is not None}
+    predictions = {key: predict_from_library(of_kernel, others) for key, of_kernel in launches.items()}
+    of_library = {key: model for key, model in predictions.items() if model is not None}
     with tqdm(total=2 * len(launches), unit=" fits", delay=2, disable=not shows_progress()) as bar:
         for key, of_kernel in launches.items():
             bar.set_postfix_str(f"{key}, {len(of_kernel)} launches")
-            if key not in alone:
+            if key not in alone and key not in of_library:
                 alone[key] = build_record(JointFit(_fit_alone(of_kernel, others), of_kernel), measurements)
                 checkpoint.add(alone[key])
             bar.update()
-        for fit in fit_jointly([JointFit(alone[key].model, of_kernel) for key, of_kernel in launches.items()], others):
+        starts = {key: of_library.get(key) or alone[key].model for key in launches}
+        for fit in fit_jointly([JointFit(starts[key], of_kernel) for key, of_kernel in launches.items()], others):
             key = fit.model.key
             bar.set_postfix_str(f"{key}, intervals")
             if key not in finished:
@@ -163,7 +170,7 @@ def _fit_alone(launches: KernelLaunches, others: Sequence[KernelRecord]) -> Kern
 
 def _add_intervals(fit: JointFit, measurements: MeasurementSet, others: Sequence[KernelRecord], options: Namespace) -> KernelRecord:
     sampled = bootstrap(fit.model, stratify(fit.launches, MAX_COMPARED), options.draws, options.seed, fit.prior)
-    check_monotone(sampled, fit.launches)
+    check_monotone(replace(sampled, discrepancy=None), fit.launches)
     completed = fit._replace(model=with_discrepancy(sampled, fit.launches))
     return build_record(completed, measurements, half_widths_of(fit, others))
 

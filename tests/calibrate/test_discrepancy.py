@@ -16,7 +16,6 @@ from dse.model.efficiency.kernel_model import KernelModel
 from dse.model.efficiency.kernel_selection import shipped_kernels
 from dse.model.efficiency.launches import KernelKey
 from dse.model.efficiency.parameters import PRIOR
-from dse.model.efficiency.unmeasured_kernels import predict_kernel
 from tests.calibrate.launches import unmeasured_launches
 
 A100 = dse.load_accelerator("a100-sxm4-80gb")
@@ -124,13 +123,6 @@ def test_the_record_keeps_the_discrepancy():
 def test_a_line_that_is_no_launch_is_an_error(line):
     with pytest.raises(ValidationError, match="is no launch"):
         DiscrepancyRecord(lengths=(1, 1, 1, 1), deviation=0.1, noise=0.1, half_width=0.2, launches=f"8 8 8 1 0.1\n{line}\n")
-
-
-def test_the_discrepancy_of_a_device_is_not_that_of_another():
-    kernels = [kernel for kernel in shipped_kernels() if kernel.family == "dense" and kernel.dtype == "fp16" and kernel.discrepancy]
-    assert len({kernel.device for kernel in kernels}) > 1
-    record, _ = predict_kernel(kernels, replace(kernels[0].key, device="my-gpu"), "hbm", kernels)
-    assert record.discrepancy is None
 
 
 def test_intervals_are_narrower_near_measured_launches():

@@ -9,10 +9,12 @@ from tqdm import tqdm
 from dse.base.progress import shows_progress
 from dse.calibrate.choose_shapes import choose_launches, measurement_noise
 from dse.calibrate.export import build_record
+from dse.calibrate.fit_discrepancy import with_discrepancy
 from dse.calibrate.fit_jointly import JointFit, fit_jointly
 from dse.calibrate.fit_kernel import stratify
 from dse.calibrate.fit_parameters import NOISE, fit_parameters, posterior_deviation
 from dse.calibrate.intervals import HalfWidths
+from dse.calibrate.measurement_set import MeasurementSet
 from dse.calibrate.predictions import constant_efficiency, predict_all_fidelities
 from dse.calibrate.validate.comparison import Comparison
 from dse.calibrate.validate.left_out_shapes import FittedSet, Prediction, compare_predictions
@@ -46,7 +48,7 @@ def compare_left_out_devices(sets: Sequence[FittedSet], shipped: Sequence[Kernel
     ):
         elsewhere = [kernel for kernel in shipped if kernel.device != device and kernel.key not in measurements]
         jointly = fit_jointly([fit for fit in fits if fit.model.key.device != device], elsewhere)
-        records = [build_record(fit, measurements[fit.model.key], _residual_half_widths(fit)) for fit in jointly]
+        records = [_build_record(fit, measurements[fit.model.key]) for fit in jointly]
         for fitted in sets:
             comparisons += _compare_device(fitted, device, [*records, *elsewhere])
     return comparisons
@@ -77,6 +79,11 @@ def _compare_device(fitted: FittedSet, device: str, kernels: Sequence[KernelReco
     return compare_predictions(fitted, predictions, "devices") + compare_predictions(fitted, few, "few")
 
 
+def _build_record(fit: JointFit, measurements: MeasurementSet) -> KernelRecord:
+    """The record of a kernel with its discrepancy, and the half widths of its parameters alone."""
+    return build_record(fit._replace(model=with_discrepancy(fit.model, fit.launches)), measurements, _residual_half_widths(fit))
+
+
 def _residual_half_widths(fit: JointFit) -> HalfWidths:
     """Half widths of the 90% interval of the logarithm of the times of a kernel that was fitted to them, without discrepancy."""
     half_width = float(np.quantile(np.abs(np.log(fit.model.predict_times(fit.launches) / fit.launches.time)), LEVEL))
@@ -85,7 +92,7 @@ def _residual_half_widths(fit: JointFit) -> HalfWidths:
 
 def _predict(model: KernelModel, launches: KernelLaunches, efficiency: float, residual: float, predicted: KernelPrediction) -> Prediction:
     gradient = model.log_time_gradient(launches)
-    own = np.hypot(residual, Z_SCORE * np.sqrt((gradient**2) @ predicted.of_kernel**2))
+    own = np.hypot(residual * model.relative_deviation(launches), Z_SCORE * np.sqrt((gradient**2) @ predicted.of_kernel**2))
     return Prediction(predict_all_fidelities(launches, efficiency, model), own, Z_SCORE * gradient * predicted.of_device)
 
 

@@ -40,6 +40,7 @@ class Discrepancy:
 
     `sizes`: logarithms to base 2 of m, k, n and the density of each launch. `log_ratios`: log(measured / predicted time). `lengths`: in
     which the correlation falls to 1/e [doublings]. `deviation`: standard deviation of f. `noise`: of a single measurement about f.
+    `own`: of what the device adds, if f is that of its library on other devices (`shared_discrepancy`).
     """
 
     sizes: Sizes
@@ -47,19 +48,24 @@ class Discrepancy:
     lengths: Float[np.ndarray, "4"]
     deviation: float
     noise: float
+    own: float = 0.0
     _known: dict[bytes, Float[np.ndarray, "2 launch"]] = field(default_factory=dict, init=False, repr=False)
 
     def log_factor(self, launches: KernelLaunches) -> PerLaunch:
         """Expected logarithm of actual over predicted time; 0 for several products in one launch, which were not measured."""
-        return np.where(_is_single(launches), self._posterior(launches)[0], 0.0)
+        return np.where(_is_single(launches), self.expected(log_sizes(launches)), 0.0)
 
     def relative_deviation(self, launches: KernelLaunches) -> PerLaunch:
         """Standard deviation of the logarithm of a measured time, over that of a launch far from every measured one."""
-        return np.where(_is_single(launches), self._posterior(launches)[1], 1.0)
+        return np.where(_is_single(launches), self._posterior(log_sizes(launches))[1], 1.0)
 
-    def _posterior(self, launches: KernelLaunches) -> Float[np.ndarray, "2 launch"]:
+    def expected(self, sizes: Sizes) -> PerLaunch:
+        """Mean of f at the logarithms of sizes."""
+        return self._posterior(sizes)[0]
+
+    def _posterior(self, sizes: Sizes) -> Float[np.ndarray, "2 launch"]:
         """Mean of f, and relative deviation of a measured time; computed once for the layers of a network, which repeat sizes."""
-        sizes, inverse = np.unique(log_sizes(launches), axis=0, return_inverse=True)
+        sizes, inverse = np.unique(sizes, axis=0, return_inverse=True)
         key = sizes.tobytes()
         if key not in self._known:
             self._known[key] = self._condition(sizes)
@@ -68,8 +74,9 @@ class Discrepancy:
     def _condition(self, sizes: Sizes) -> Float[np.ndarray, "2 launch"]:
         covariance = self.deviation**2 * correlation(sizes, self.sizes, self.lengths)
         explained = solve_triangular(self._factor[0], covariance.T, lower=True)
-        remaining = np.maximum(self.deviation**2 - (explained**2).sum(axis=0), 0.0) + self.noise**2
-        return np.stack([covariance @ self._weights, np.sqrt(remaining / (self.deviation**2 + self.noise**2))])
+        remaining = np.maximum(self.deviation**2 - (explained**2).sum(axis=0), 0.0)
+        unexplained = self.noise**2 + self.own**2
+        return np.stack([covariance @ self._weights, np.sqrt((remaining + unexplained) / (self.deviation**2 + unexplained))])
 
     @cached_property
     def _factor(self) -> tuple[np.ndarray, bool]:

@@ -19,6 +19,7 @@ class DiscrepancyRecord(StrictModel):
     )
     deviation: float = Field(ge=LEAST, description="standard deviation of the logarithm of a time far from all launches")
     noise: float = Field(ge=LEAST, description="of the logarithm of a single measured time")
+    own: float = Field(0.0, ge=0, description="of what the device adds, where the launches are those of its library on other devices")
     half_width: float = Field(ge=0, description="of the 90% interval of the logarithm of a time far from all launches")
     launches: str = Field(description="m, k, n, density and log(measured / predicted time) of a launch in each line")
 
@@ -38,14 +39,15 @@ class DiscrepancyRecord(StrictModel):
         lines = [" ".join([*(f"{size:.10g}" for size in sizes), f"{ratio:.4f}"]) for sizes, ratio in rows]
         return cls(
             lengths=tuple(map(round_estimate, discrepancy.lengths)),
-            deviation=round_estimate(discrepancy.deviation), noise=round_estimate(discrepancy.noise), half_width=half_width,
+            deviation=round_estimate(discrepancy.deviation), noise=round_estimate(discrepancy.noise),
+            own=round_estimate(discrepancy.own), half_width=half_width,
             launches="\n".join(lines) + "\n",
         )  # fmt: skip
 
     def discrepancy(self) -> Discrepancy:
         """The discrepancy as predictions use it."""
         rows = np.array(self.launches.split(), float).reshape(-1, len(COLUMNS))
-        return Discrepancy(np.log2(rows[:, :-1]), rows[:, -1], np.array(self.lengths), self.deviation, self.noise)
+        return Discrepancy(np.log2(rows[:, :-1]), rows[:, -1], np.array(self.lengths), self.deviation, self.noise, self.own)
 
 
 def _is_row(line: str) -> bool:

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from dse.model.efficiency import interval
+from dse.model.efficiency.discrepancy import Discrepancy
+from dse.model.efficiency.discrepancy_file import DiscrepancyRecord
 from dse.model.efficiency.kernel_file import Estimate, KernelRecord
 from dse.model.efficiency.launches import KernelKey
 from dse.model.efficiency.mixed_population import MixedPopulation
 from dse.model.efficiency.parameters import PARAMETERS
 from dse.model.efficiency.population import KernelPrediction, similar_kernels
+from dse.model.efficiency.shared_discrepancy import shared_discrepancy
 
 NEW_LIBRARY = 0.9  # quantile of the half widths of other kernels that a kernel of a library without measurements has
 
@@ -34,6 +37,16 @@ def most_measured_library(candidates: Sequence[KernelRecord]) -> str:
         return -len({kernel.device for kernel in of_library}), -sum(kernel.shapes for kernel in of_library), library
 
     return min({kernel.kernel for kernel in candidates}, key=rank)
+
+
+def discrepancy_of_library(kernels: Sequence[KernelRecord], library: str) -> Discrepancy | None:
+    """What a library leaves unexplained on every device, from kernels for the same patterns and widths; None if they do not show it."""
+    of_devices: dict[str, list[Discrepancy]] = {}
+    for kernel in kernels:
+        discrepancy = kernel.fitted_discrepancy
+        if kernel.kernel == library and discrepancy is not None and not discrepancy.own:  # that of a library says nothing new
+            of_devices.setdefault(kernel.device, []).append(discrepancy)
+    return shared_discrepancy(of_devices)
 
 
 def _deviations_of_others(candidates: Sequence[KernelRecord], device: str, memory: str, kernels: Sequence[KernelRecord]) -> np.ndarray:
@@ -61,13 +74,14 @@ def _predicted_record(candidates: Sequence[KernelRecord], key: KernelKey, predic
     densities = [kernel.density for kernel in candidates]
     sizes = [kernel.sizes for kernel in candidates if kernel.sizes]
     tiles = {(kernel.tile, kernel.splits, kernel.least) for kernel in candidates}
+    half_width, shared = _half_width(candidates, key.kernel), discrepancy_of_library(candidates, key.kernel)
     return first.model_copy(
         update={
             "device": devices[0] if len(devices) == 1 else f"{len(devices)} devices",
             "kernel": key.kernel, "release": "", "dtype": key.dtype,
             **({} if len(tiles) == 1 else {"tile": None, "splits": True, "least": 1}), "processors": None, "parameters": parameters,
             "error": float(np.median([kernel.error for kernel in candidates])),
-            "half_width": _half_width(candidates, key.kernel), "discrepancy": None,
+            "half_width": half_width, "discrepancy": shared and DiscrepancyRecord.of(shared, half_width),
             "constant": float(np.exp(np.mean(np.log([kernel.constant for kernel in candidates])))),
             "density": (min(low for low, _ in densities), max(high for _, high in densities)),
             "sizes": tuple((min(low for low, _ in size), max(high for _, high in size)) for size in zip(*sizes, strict=False)),
