@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import dse
 from dse.cli.entry import main
 from dse.model.efficiency.discrepancy import Discrepancy, correlation, log_sizes
+from dse.model.efficiency.discrepancy_file import DiscrepancyRecord
 from dse.model.efficiency.kernel_file import load_efficiency_file
 from dse.model.efficiency.kernel_selection import shipped_kernels
 from dse.model.efficiency.launches import KernelKey
@@ -86,6 +87,15 @@ def test_devices_without_anything_in_common_predict_nothing():
     assert shared_discrepancy({"one": [measured(sizes, log_ratios)], "other": [measured(sizes, -log_ratios)]}) is None
     independent = shared_discrepancy({str(seed): [measured(sizes, draw(sizes, seed))] for seed in range(4)})
     assert independent is None or independent.own > 0.8 * DEVIATION
+
+
+def test_deviations_that_hardly_differ_from_none_can_be_recorded():
+    sizes = log_sizes(random_launches(30))
+    tiny = [Discrepancy(sizes, 1e-6 * draw(sizes, seed), LENGTHS, 1e-5, 1e-6) for seed in (0, 0)]
+    shared = shared_discrepancy({"one": tiny[:1], "other": tiny[1:]})
+    assert shared is not None
+    record = DiscrepancyRecord.of(shared, 0.1)
+    assert record.discrepancy().log_factor(random_launches(5, 1)) == pytest.approx(np.zeros(5), abs=1e-4)
 
 
 def test_one_device_does_not_show_what_another_shares():

@@ -39,7 +39,7 @@ class DiscrepancyRecord(StrictModel):
         lines = [" ".join([*(f"{size:.10g}" for size in sizes), f"{ratio:.4f}"]) for sizes, ratio in rows]
         return cls(
             lengths=tuple(map(round_estimate, discrepancy.lengths)),
-            deviation=round_estimate(discrepancy.deviation), noise=round_estimate(discrepancy.noise),
+            deviation=max(LEAST, round_estimate(discrepancy.deviation)), noise=max(LEAST, round_estimate(discrepancy.noise)),
             own=round_estimate(discrepancy.own), half_width=half_width,
             launches="\n".join(lines) + "\n",
         )  # fmt: skip
