@@ -58,6 +58,9 @@ class NetworkRow(StrictModel):
     pattern: PatternField = Field(examples=["2:4"])
     density: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
     expanded: Expansion = Field("none", description="how units run patterns that they do not list, by windows of their own")
+    sparse_layout: Literal["same", "transposed"] = Field(
+        "same", description="transposed: separate passes copy the inputs and the outputs of every pruned layer"
+    )
     runtime: Literal["eager", "graph"] = Field(
         "graph", description="eager: the host launches every kernel, so that the network takes at least its time"
     )
@@ -79,7 +82,8 @@ class NetworkRow(StrictModel):
     def named_inputs(self) -> dict[str, str | int]:
         """What the network runs on, numbers as such."""
         pairs = (part.split("=") for part in self.inputs.split())
-        return {name: int(value) if value.isdecimal() else value for name, value in pairs}
+        named: dict[str, str | int] = {name: int(value) if value.isdecimal() else value for name, value in pairs}
+        return named if self.sparse_layout == "same" else named | {"sparse_layout": self.sparse_layout}
 
     @property
     def tokens(self) -> int:

@@ -5,6 +5,7 @@ the predicted network on its own, which makes an idealised network; the evaluato
 
     not_pruned      layers whose weights are not pruned
     no_weights      layers without weights: attention products, softmax, norms
+    transposes      copies of activations that the kernels of pruned layers read and write transposed
     runs_dense      pruned layers that run dense, because no sparse run takes them or dense is faster
     density         layers that keep more or less of their weights than the pattern or the mean of the network
     padding         zeros that are stored or computed: the run's pattern keeps more than the weights have
@@ -41,6 +42,7 @@ from dse.workload import Variant
 CAUSES = {
     "not_pruned": "layers that are not pruned",
     "no_weights": "layers without weights",
+    "transposes": "copies of transposed activations",
     "runs_dense": "pruned layers that run dense",
     "density": "uneven densities of the layers",
     "padding": "stored zeros",
@@ -52,7 +54,7 @@ CAUSES = {
     "overhead": "launch overhead",
     "host": "waits for the host",
 }
-OF_WHOLE_LAYERS = ("not_pruned", "no_weights", "runs_dense")
+OF_WHOLE_LAYERS = ("not_pruned", "no_weights", "transposes", "runs_dense")
 ROUNDING = 1e-12  # relative differences below this are none
 
 
@@ -98,7 +100,7 @@ def explain_causes(side: Side, evaluator: MixtureEvaluator | None = None) -> Cau
     dense = choose_layers(side, side.dense, dense_terms)
     sparse = choose_layers(side, side.variant, terms)
     kind, count, density = kinds.kind, terms.count[kinds.kind], side.variant.density[kinds.first]
-    whole = _whole_layer_causes(side.variant, terms.layers, density, sparse)
+    whole = _whole_layer_causes(side.variant, terms.layers, density, dense, sparse)
     possible = _possible_causes(dense, sparse, whole, density, ideal) | ({"host"} if terms.host else set())
     names = tuple(name for name in CAUSES if name in possible)
     game = make_game(len(names))
@@ -117,11 +119,14 @@ def explain_causes(side: Side, evaluator: MixtureEvaluator | None = None) -> Cau
     )  # fmt: skip
 
 
-def _whole_layer_causes(variant: Variant, layers: LayerArrays, density: PerLayer, sparse: ChosenLayers) -> np.ndarray:
+def _whole_layer_causes(
+    variant: Variant, layers: LayerArrays, density: PerLayer, dense: ChosenLayers, sparse: ChosenLayers
+) -> np.ndarray:
     """The cause that covers each distinct layer as a whole; '' for layers that run sparse, or smaller by structured pruning."""
-    pruned = density < 1
+    pruned, only_transposes = density < 1, layers.transposes & (dense.latency == 0)
     runs_sparse = sparse.is_sparse | (pruned & isinstance(variant.pattern, Structured))
-    names = np.where(pruned, "runs_dense", np.where(layers.has_weights, "not_pruned", "no_weights"))
+    without_weights = np.where(only_transposes, "transposes", "no_weights")
+    names = np.where(pruned, "runs_dense", np.where(layers.has_weights, "not_pruned", without_weights))
     return np.where(runs_sparse, "", names)
 
 

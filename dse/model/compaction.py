@@ -42,7 +42,7 @@ def compact_variant(variant: Variant) -> Variant:
 def compaction_warnings(variant: Variant) -> list[str]:
     """Warnings about layers that structured pruning could not shrink."""
     pattern, layers = variant.pattern, variant.layers
-    pruned = layers.has_weights & (variant.density < 1)
+    pruned = variant.is_pruned
     if not isinstance(pattern, Structured) or not pruned.any():
         return []
     if layers.graph is None:

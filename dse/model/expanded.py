@@ -32,7 +32,7 @@ def expanded_storage(layers: LayerArrays, variant: Variant, execution: Execution
 
     First what the variant's pattern guarantees, then what was counted from its masks. A pattern that the run contains needs no windows.
     """
-    pruned = layers.has_weights & (variant.density < 1)
+    pruned = variant.is_pruned
     counted = ((pattern, pruned & (elements < layers.weights)) for pattern, elements in variant.stored_elements.items())
     for pattern, possible in ((variant.pattern, pruned), *counted):
         cover = window_cover(pattern, execution.pattern)

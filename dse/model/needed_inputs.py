@@ -31,7 +31,7 @@ def needed_input_share(layers: LayerArrays, variant: Variant, execution: Executi
     ones = np.ones(len(layers))
     if not skips_empty_columns(variant, execution, options):
         return NeededShare(ones, ones)
-    pruned = layers.has_weights & (variant.density < 1)
+    pruned = variant.is_pruned
     share = _expected_share(layers, variant, options)
     if variant.touched_columns is not None:
         share = _counted_share(layers, variant, options, variant.touched_columns, share)

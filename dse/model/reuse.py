@@ -172,7 +172,7 @@ def _shared_columns(
 
     `density`, `nonzero`: the shares of the columns that the kernel reads that are stored, and that are nonzero.
     """
-    skipping = layers.has_weights & (variant.density < 1) & skips_empty_columns(variant, execution, options)
+    skipping = variant.is_pruned & skips_empty_columns(variant, execution, options)
     keeps_whole_rows = isinstance(variant.pattern, Structured) and variant.pattern.axis == "row"
     shared = shared_column_choices(variant.pattern, layers.m / layers.groups, layers.k, np.clip(nonzero, 1e-12, 1.0))
     independent = {"stripe_rows": 1.0, "stripe_share": 1.0, "band_rows": 1.0, "band_share": 1.0, "element_share": density}

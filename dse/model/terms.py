@@ -17,6 +17,7 @@ from dse.model.executions import Execution, list_executions
 from dse.model.expanded import expansion_in_memory, may_expand
 from dse.model.footprint import Footprint
 from dse.model.host_time import HOST_RESOURCE, Host
+from dse.model.layout_passes import keep_needed_transposes
 from dse.model.memory_levels import memory_levels
 from dse.model.operand_blocks import check_whole_blocks
 from dse.model.rates import DENSE_FLOPS, METADATA_BYTES, STORED_FLOPS, TRAFFIC
@@ -161,8 +162,8 @@ def compulsory_terms(
 
 
 def _compact(variant: Variant, batch: int) -> tuple[Variant, LayerArrays]:
-    """A variant without the rows and columns that it removes, and its layers at a batch size."""
-    compacted = compaction.compact_variant(variant)
+    """A variant without the rows and columns that it removes and the copies that it does not need, and its layers at a batch size."""
+    compacted = keep_needed_transposes(compaction.compact_variant(variant))
     return compacted, compacted.layers.at_batch(batch)
 
 
@@ -212,8 +213,7 @@ def _legal_executions(
     compacted = isinstance(variant.pattern, Structured)  # a dense unit runs what is left as a smaller matrix
     if not dense_fallback and not compacted:
         legal &= sparse | ~has_listed_run[:, None]
-    pruned = variant.layers.has_weights & (variant.density < 1)
-    return legal, bool(np.any(pruned & ~has_sparse_run)) and not compacted
+    return legal, bool(np.any(variant.is_pruned & ~has_sparse_run)) and not compacted
 
 
 def _footprint(

@@ -102,7 +102,7 @@ def weight_bytes(layers: LayerArrays, stored: StoredWeights, dtype: OperandDtype
 
 
 def read_bytes(layers: LayerArrays, dtype: OperandDtypes, elements: PerLayer) -> PerLayer:
-    """Bytes of the input elements of each layer [B]; 0 for a conversion where nothing is converted."""
+    """Bytes of the input elements of each layer [B]; 0 for a conversion that has nothing to do."""
     between = dtype.bytes_between_products("activations")
     read = np.where(layers.has_weights, bytes_in_rows(dtype.number_format("activations"), elements, layers.n), between * elements)
     if dtype.cache is not None:
@@ -112,7 +112,7 @@ def read_bytes(layers: LayerArrays, dtype: OperandDtypes, elements: PerLayer) ->
 
 
 def written_bytes(layers: LayerArrays, dtype: OperandDtypes, elements: PerLayer) -> PerLayer:
-    """Bytes of the output elements of each layer [B]; 0 for a conversion where nothing is converted."""
+    """Bytes of the output elements of each layer [B]; 0 for a conversion that has nothing to do."""
     between = dtype.bytes_between_products("outputs")
     written = np.where(layers.has_weights, bytes_in_rows(dtype.number_format("outputs"), elements, layers.n), between * elements)
     return _of_conversions(layers, dtype, written, dtype.bytes_per_element("activations") * elements, between * elements)
@@ -127,9 +127,9 @@ def cache_width_ratio(layers: LayerArrays, dtype: OperandDtypes) -> PerLayer:
 
 
 def _of_conversions(layers: LayerArrays, dtype: OperandDtypes, others: PerLayer, of_inputs: PerLayer, of_outputs: PerLayer) -> PerLayer:
-    """Bytes of the elements of each layer, of conversions those of their kind: operands are quantised if `elementwise` is another dtype."""
-    is_quantized = dtype.elementwise not in (None, dtype.activations)
-    converted = np.where(layers.conversion == "inputs", of_inputs, of_outputs) * is_quantized
+    """Bytes of the elements of each layer, of conversions those of their kind, which quantise if `elementwise` is another dtype."""
+    quantizes = dtype.elementwise not in (None, dtype.activations)
+    converted = np.where(layers.conversion == "inputs", of_inputs, of_outputs) * (layers.transposes | quantizes)
     return np.where(layers.conversion == "none", others, converted)
 
 

@@ -120,7 +120,7 @@ def _storage_options(layers: LayerArrays, variant: Variant, execution: Execution
 
 
 def _pattern_options(layers: LayerArrays, variant: Variant, run_pattern: Pattern) -> Iterator[_StorageOption]:
-    pruned = layers.has_weights & (variant.density < 1)
+    pruned = variant.is_pruned
     guaranteed = (run_pattern.storage_pattern_for(variant.pattern), gathered_pattern(run_pattern, variant.pattern))
     for pattern in filter(None, guaranteed):
         yield _StorageOption(pattern, pruned, pattern.stored_elements(layers.m, layers.k, variant.density))

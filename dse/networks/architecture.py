@@ -86,7 +86,7 @@ class NetworkInputs(StrictModel):
     Results list all inputs, those in `optional` only where they are set.
     """
 
-    optional: ClassVar[frozenset[str]] = frozenset()
+    optional: ClassVar[frozenset[str]] = frozenset({"runtime"})
 
     runtime: Runtime = Field(
         "graph", description="graph: the host launches all kernels at once, in no time; eager: one by one, so that it may set the time"
@@ -95,12 +95,13 @@ class NetworkInputs(StrictModel):
     def listed(self) -> dict[str, object]:
         """The inputs that results list."""
         defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        optional = {"runtime", *self.optional}
-        return {name: value for name, value in self.model_dump().items() if name not in optional or value != defaults[name]}
+        return {name: value for name, value in self.model_dump().items() if name not in self.optional or value != defaults[name]}
 
 
 class AttentionInputs(NetworkInputs):
     """Inputs of a network with attention."""
+
+    optional: ClassVar[frozenset[str]] = NetworkInputs.optional | {"sparse_layout"}
 
     attention: Literal["fused", "unfused"] = Field(
         "fused", description="fused: scores stay on chip (FlashAttention); unfused: scores are written, and softmax is a layer"
@@ -110,6 +111,17 @@ class AttentionInputs(NetworkInputs):
         description="fused: activation functions, rotary positions and the conversion of dtypes are free; separate: each is a layer that "
         "moves bytes, as in frameworks that do not fuse them",
     )
+    sparse_layout: Literal["same", "transposed"] = Field(
+        "same",
+        description="same: kernels of pruned layers read and write activations as those of dense layers do; transposed: they take "
+        "transposed matrices, so that separate passes copy the inputs and the outputs of every pruned layer",
+    )
+
+    @model_validator(mode="after")
+    def _check_layout(self) -> Self:
+        if self.sparse_layout == "transposed" and self.passes == "fused":
+            raise field_error("'sparse_layout: transposed' copies activations in passes, which are fused", "add 'passes: separate'")
+        return self
 
 
 class SequenceInputs(AttentionInputs):
@@ -136,7 +148,7 @@ class SequenceInputs(AttentionInputs):
 class GenerationInputs(SequenceInputs):
     """Inputs of a decoder that generates text."""
 
-    optional: ClassVar[frozenset[str]] = frozenset({"attention_pattern", "indexer_heads", "indexer_width", "page"})
+    optional: ClassVar[frozenset[str]] = SequenceInputs.optional | {"attention_pattern", "indexer_heads", "indexer_width", "page"}
 
     sequence: int = Field(2048, gt=0, le=10**8, description="tokens of the prompt (prefill) or of the cache, the new one included (decode)")
     phase: Literal["prefill", "decode"] = Field("prefill", description="prefill: all tokens at once; decode: one new token of each sample")

@@ -29,7 +29,7 @@ class BERT(Architecture):
         return self
 
     def build_layers(self, inputs: SequenceInputs) -> list[LayerRow]:
-        layers, hidden, tokens = LayerListBuilder(inputs.passes == "separate"), self.hidden_size, inputs.sequence
+        layers, hidden, tokens = LayerListBuilder(inputs), self.hidden_size, inputs.sequence
         tables = (self.vocab_size + self.max_position_embeddings + self.type_vocab_size) * hidden
         layers.elementwise("embeddings", 3 * tokens * hidden, tokens * hidden, tables)
         layers.norm("embeddings.LayerNorm", hidden, tokens, 2 * hidden, residual=False)

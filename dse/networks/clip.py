@@ -77,7 +77,7 @@ class CLIPVision(ImageTower):
     model_type: Literal["clip_vision_model"] = "clip_vision_model"
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        layers, hidden, tokens = LayerListBuilder(inputs.passes == "separate"), self.hidden_size, self.patches + 1
+        layers, hidden, tokens = LayerListBuilder(inputs), self.hidden_size, self.patches + 1
         embedded = tokens * hidden  # positions; the learned token has the elements of the bias, which the projection of patches lacks
         layers.patch_embedding("embeddings.patch_embedding", hidden, self.num_channels, self.patch_size, self.image_size, embedded)
         layers.norm("pre_layrnorm", hidden, tokens, 2 * hidden, residual=False)  # spelt as in the reference implementation
@@ -96,7 +96,7 @@ class CLIPText(Tower):
     is_causal: ClassVar[bool] = True
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        layers, hidden, tokens = LayerListBuilder(inputs.passes == "separate"), self.hidden_size, self.max_position_embeddings
+        layers, hidden, tokens = LayerListBuilder(inputs), self.hidden_size, self.max_position_embeddings
         tables = (self.vocab_size + tokens) * hidden
         layers.elementwise("embeddings", 2 * tokens * hidden, tokens * hidden, tables)
         self._add_blocks(layers, tokens, inputs, self.is_causal)
@@ -111,7 +111,7 @@ class SigLIPVision(ImageTower):
     vision_use_head: bool = True
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        layers, hidden, tokens = LayerListBuilder(inputs.passes == "separate"), self.hidden_size, self.patches
+        layers, hidden, tokens = LayerListBuilder(inputs), self.hidden_size, self.patches
         positions = tokens * hidden
         layers.patch_embedding("embeddings.patch_embedding", hidden, self.num_channels, self.patch_size, self.image_size, positions)
         self._add_blocks(layers, tokens, inputs)
@@ -162,7 +162,7 @@ class CLIP(Architecture):
     inputs: ClassVar[type[NetworkInputs]] = AttentionInputs
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        layers, width = LayerListBuilder(inputs.passes == "separate"), self.projection_dim
+        layers, width = LayerListBuilder(inputs), self.projection_dim
         parts: tuple[tuple[str, Tower, str], ...] = (
             ("vision_model", self.vision_config, "visual_projection"), ("text_model", self.text_config, "text_projection"),
         )  # fmt: skip
@@ -183,7 +183,7 @@ class SigLIP(Architecture):
     inputs: ClassVar[type[NetworkInputs]] = AttentionInputs
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        layers, width = LayerListBuilder(inputs.passes == "separate"), self.vision_config.hidden_size
+        layers, width = LayerListBuilder(inputs), self.vision_config.hidden_size
         outputs = []
         for name, tower in (("vision_model", self.vision_config), ("text_model", self.text_config)):
             layers.extend(name_part(name, tower.build_layers(inputs)))

@@ -73,7 +73,7 @@ class DeepSeekV2(Architecture):
         return block >= self.first_k_dense_replace and block % self.moe_layer_freq == 0
 
     def build_layers(self, inputs: GenerationInputs) -> LayerListBuilder:
-        layers, hidden = LayerListBuilder(inputs.passes == "separate"), self.hidden_size
+        layers, hidden = LayerListBuilder(inputs), self.hidden_size
         table = 0 if self.tie_word_embeddings else self.vocab_size * hidden
         layers.elementwise("model.embed_tokens", inputs.queries * hidden, inputs.queries * hidden, table)
         for block in range(self.num_hidden_layers):

@@ -27,7 +27,7 @@ ENCODER = "encoder"  # the layer of a decode step that has the parameters of wha
 class DecoderInputs(AttentionInputs):
     """Inputs of a network whose encoder reads inputs of a fixed size and whose decoder generates text."""
 
-    optional: ClassVar[frozenset[str]] = frozenset({"attention_pattern", "encoder_pattern"})
+    optional: ClassVar[frozenset[str]] = AttentionInputs.optional | {"attention_pattern", "encoder_pattern"}
 
     target: int = Field(
         1, gt=0, le=10**8, description="tokens of the decoder: of its prompt (prefill), or of its cache, the new one included (decode)"
@@ -96,7 +96,7 @@ class EncoderDecoder(Architecture):
         every = self._build_encoder(inputs)
         if inputs.phase == "prefill":
             return self._add_decoder(every, inputs)
-        decoder = LayerListBuilder(inputs.passes == "separate")
+        decoder = LayerListBuilder(inputs)
         decoder.elementwise(ENCODER, 0, 0)
         running = self._add_decoder(decoder, inputs)
         running[0] = make_idle_layer(ENCODER, self._add_decoder(every, inputs.model_copy(update={"phase": "prefill"})), running)

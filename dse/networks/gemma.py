@@ -77,7 +77,7 @@ class Gemma3(ImageTextNetwork):
         return self.mm_tokens_per_image
 
     def build_image_part(self, inputs: ImageTextInputs) -> LayerListBuilder:
-        layers, width, tokens = LayerListBuilder(inputs.passes == "separate"), self.vision_config.hidden_size, self.mm_tokens_per_image
+        layers, width, tokens = LayerListBuilder(inputs), self.vision_config.hidden_size, self.mm_tokens_per_image
         layers.extend(name_part(IMAGE_PART, self.vision_config.build_layers(inputs)))
         at, patches = "multi_modal_projector", self.vision_config.patches
         layers.elementwise(f"{at}.mm_soft_emb_norm", patches * width, tokens * width, width)  # the average and the norm

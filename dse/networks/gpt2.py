@@ -28,7 +28,7 @@ class GPT2(Architecture):
         return self
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
-        layers, width, queries = LayerListBuilder(inputs.passes == "separate"), self.n_embd, inputs.queries
+        layers, width, queries = LayerListBuilder(inputs), self.n_embd, inputs.queries
         layers.elementwise("wte", 2 * queries * width, queries * width, self.n_positions * width)  # the head shares the token table
         for number in range(self.n_layer):
             self._add_block(layers, f"h.{number}", inputs)

@@ -5,8 +5,9 @@ too unless the `passes` of a transformer are separate. Layer normalisation with 
 a gated unit are layers that move bytes.
 """
 
+from dse.networks.architecture import AttentionInputs
 from dse.networks.graph import NETWORK_INPUT, SEPARATOR
-from dse.networks.layers import LayerRow, make_layer_row
+from dse.networks.layers import Conversion, LayerRow, make_layer_row
 from dse.sparsity.attention.kinds import CAUSAL, FULL
 from dse.sparsity.attention.pattern import AttentionPattern
 
@@ -15,15 +16,18 @@ class LayerListBuilder(list[LayerRow]):
     """A list of layers with methods that append them; layers are named after the modules of the reference implementation.
 
     A layer reads the output of the layer before it unless `reads` names others. `stream` is the layer whose output carries the residual
-    stream. With `separate_passes` a prunable linear layer has a layer before it that quantises its inputs, once for all that read the same,
-    and one behind it that scales its outputs; others read the scaled outputs by the name of the linear layer.
+    stream. With separate passes a prunable linear layer has a conversion before it that quantises its inputs, once for all that read the
+    same, and one behind it that scales its outputs; others read the scaled outputs by the name of the linear layer. With a transposed
+    layout of pruned layers the two also transpose.
     """
 
     stream = ""
 
-    def __init__(self, separate_passes: bool = False) -> None:
+    def __init__(self, inputs: AttentionInputs | None = None) -> None:
         super().__init__()
-        self.separate_passes = separate_passes
+        self.separate_passes = inputs is not None and inputs.passes == "separate"
+        self._transposes = inputs is not None and inputs.sparse_layout == "transposed"
+        self._conversion_names = ("transpose_inputs", "transpose_outputs") if self._transposes else ("quantize", "scale")
         self._converted: dict[str, str] = {}  # by what is converted, the layer that others read instead
 
     def append_layer(self, name: str, reads: tuple[str, ...] = (), adds: str = "", **columns: object) -> None:
@@ -39,23 +43,26 @@ class LayerListBuilder(list[LayerRow]):
         """Append a linear layer."""
         is_converted = self.separate_passes and prunable
         if is_converted:
-            reads = (self._quantize(reads, k * n),)
+            reads = (self._convert_inputs(reads, k * n),)
         biases = m * experts if bias else 0
         columns |= {"prunable": prunable, "experts": experts, "active": active}
         self.append_layer(name, reads, adds, kind="gemm", m=m, k=k, n=n, other_parameters=biases, **columns)
         if is_converted:
-            elements = m * n * active
-            self.elementwise(f"{name}.scale", elements, elements, per_channel=True, conversion="outputs")
-            self._converted[name] = f"{name}.scale"
+            self._converted[name] = f"{name}.{self._conversion_names[1]}"
+            self._convert(self._converted[name], m * n * active, "outputs")
 
-    def _quantize(self, reads: tuple[str, ...], elements: float) -> str:
-        """Name of the layer that quantises the outputs of the layers `reads`, which is appended if it does not exist."""
+    def _convert_inputs(self, reads: tuple[str, ...], elements: float) -> str:
+        """Name of the layer that converts the outputs of the layers `reads`, which is appended if it does not exist."""
         sources = tuple(self._converted.get(source, source) for source in reads) or (self[-1].name,)
         key = f"inputs of {SEPARATOR.join(sources)}"
         if key not in self._converted:
-            self._converted[key] = f"{sources[-1]}.quantize"
-            self.elementwise(self._converted[key], elements, elements, reads=sources, per_channel=True, conversion="inputs")
+            self._converted[key] = f"{sources[-1]}.{self._conversion_names[0]}"
+            self._convert(self._converted[key], elements, "inputs", sources)
         return self._converted[key]
+
+    def _convert(self, name: str, elements: float, conversion: Conversion, reads: tuple[str, ...] = ()) -> None:
+        columns = {"conversion": conversion, "transposes": self._transposes}
+        self.elementwise(name, elements, elements, reads=reads, per_channel=True, **columns)
 
     def conv(
         self, name: str, m: int, channels: int, kernel: int, size: int, stride: int = 1, groups: int = 1, extra: float = 0,

@@ -11,7 +11,8 @@ T active / D positions.
 outputs are added to its result, as in residual connections. If every layer has `reads`, the graph is known (see `dse.networks.graph`).
 `per_channel`: each output channel of an elementwise layer depends only on the same channel of what it reads. `cache_elements`: elements of
 a layer's outputs that the key-value cache holds for one sample, those of earlier tokens included. `conversion`: an elementwise layer
-quantises the `inputs` of layers with weights, or scales their `outputs`; where operands are not quantised it takes no time.
+quantises the `inputs` of layers with weights, or scales their `outputs`; where operands are not quantised it takes no time, unless it
+also `transposes`: kernels of pruned layers then read and write transposed matrices, which it copies (`dse.model.layout_passes`).
 
 A product of an attention may state `queries`, the query tokens of a sequence (0: not stated), and how many `sequences` of a sample
 (windows of an image) attend separately. With `causal` the last query is at the last key, and no query attends to later keys. n then counts
@@ -42,15 +43,13 @@ LayerKind = Literal["gemm", "conv", "matmul", "elementwise"]
 Conversion = Literal["none", "inputs", "outputs"]
 KeyAxis = Literal["m", "k"]
 WITH_WEIGHTS = ("gemm", "conv")
+FLAG_COLUMNS = ("prunable", "own_weights", "per_channel", "causal", "transposes")
 NON_NUMERIC_COLUMNS = (
+    *FLAG_COLUMNS,
     "name",
     "kind",
-    "prunable",
-    "own_weights",
     "reads",
     "adds",
-    "per_channel",
-    "causal",
     "conversion",
     "scores",
     "key_axis",
@@ -85,6 +84,7 @@ class LayerRow(StrictModel):
     sequences: LayerSize = 1
     causal: bool = False
     conversion: Conversion = "none"
+    transposes: bool = False
     scores: AttentionField | None = None
     context: ElementCount = 0
     read_keys: ElementCount | None = None
@@ -104,6 +104,8 @@ class LayerRow(StrictModel):
             raise field_error(f"a {self.kind} mixes channels", "set per_channel for an elementwise layer only")
         if self.conversion != "none" and self.kind != "elementwise":
             raise field_error(f"a {self.kind} converts nothing", "set conversion for an elementwise layer only")
+        if self.transposes and (self.conversion == "none" or self.reads is None):
+            raise field_error("'transposes' is set for a layer that is no conversion, or without 'reads'", "fill conversion and reads")
         if self.adds is not None and self.reads is None:
             raise field_error("'adds' is given, but not 'reads'", "fill reads")
         if self.queries and (self.kind != "matmul" or (self.n or 0) % self.queries or self.count % self.sequences):
@@ -156,6 +158,7 @@ class LayerArrays:
     sequences: PerLayer
     causal: LayerMask
     conversion: np.ndarray
+    transposes: LayerMask
     scores: np.ndarray  # text of the attention pattern; empty without one
     context: PerLayer
     read_keys: PerLayer
@@ -175,9 +178,7 @@ class LayerArrays:
             columns[name] = np.where(np.isnan(columns[name]), default, columns[name])
         keys = np.where(key_axis == "m", columns["m"], columns["k"])
         columns["read_keys"] = np.where(np.isnan(columns["read_keys"]), keys, columns["read_keys"])
-        flags = {
-            name: np.array([getattr(row, name) for row in rows], bool) for name in ("prunable", "own_weights", "per_channel", "causal")
-        }
+        flags = {name: np.array([getattr(row, name) for row in rows], bool) for name in FLAG_COLUMNS}
         flags["prunable"] &= np.isin(kind, WITH_WEIGHTS)
         names, reads, adds = (tuple(getattr(row, name) for row in rows) for name in ("name", "reads", "adds"))
         labels = {"kind": kind, "conversion": conversion, "key_axis": key_axis}
@@ -197,9 +198,8 @@ class LayerArrays:
             if cells[name] == values[number] and kind != "elementwise" and (kind, name) != ("conv", "input_elements"):
                 del cells[name]
         cells |= {"name": self.name[number], "kind": kind, "reads": self.reads[number], "adds": self.adds[number]}
-        cells |= {"own_weights": bool(self.own_weights[number]), "per_channel": bool(self.per_channel[number])}
-        cells |= {"causal": bool(self.causal[number]), "conversion": self.conversion[number]}
-        cells |= {"scores": self.scores[number] or None, "key_axis": self.key_axis[number]}
+        cells |= {name: bool(getattr(self, name)[number]) for name in FLAG_COLUMNS}
+        cells |= {"conversion": self.conversion[number], "scores": self.scores[number] or None, "key_axis": self.key_axis[number]}
         if cells["read_keys"] == self.keys[number]:
             del cells["read_keys"]
         return LayerRow.model_validate({**cells, "prunable": bool(self.prunable[number]) or kind not in WITH_WEIGHTS})

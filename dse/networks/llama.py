@@ -92,7 +92,7 @@ class Llama(Architecture):
         return self.key_width * inputs.cached_tokens(self.keys(block, inputs))
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
-        layers, hidden = LayerListBuilder(inputs.passes == "separate"), self.hidden_size
+        layers, hidden = LayerListBuilder(inputs), self.hidden_size
         table = 0 if self.tie_word_embeddings else self.vocab_size * hidden
         layers.elementwise("model.embed_tokens", inputs.queries * hidden, inputs.queries * hidden, table)
         for block in range(self.num_hidden_layers):

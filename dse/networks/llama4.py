@@ -117,7 +117,7 @@ class Llama4Vision(ImageTower):
         return round(self.patches * self.pixel_shuffle_ratio**2)
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        layers, hidden, tokens = LayerListBuilder(inputs.passes == "separate"), self.hidden_size, self.patches + 1
+        layers, hidden, tokens = LayerListBuilder(inputs), self.hidden_size, self.patches + 1
         embedded = tokens * hidden  # positions; the learned token has the elements of the bias, which the projection of patches lacks
         layers.patch_embedding("patch_embedding.linear", hidden, self.num_channels, self.patch_size, self.image_size, embedded)
         layers.norm("layernorm_pre", hidden, tokens, 2 * hidden, residual=False)
@@ -140,7 +140,7 @@ class Llama4(ImageTextNetwork):
         return self.vision_config.image_tokens
 
     def build_image_part(self, inputs: ImageTextInputs) -> LayerListBuilder:
-        layers, tower = LayerListBuilder(inputs.passes == "separate"), self.vision_config
+        layers, tower = LayerListBuilder(inputs), self.vision_config
         layers.extend(name_part(IMAGE_PART, tower.build_layers(inputs)))
         hidden = self.text_config.hidden_size
         layers.linear("multi_modal_projector.linear_1", hidden, tower.projector_output_dim, tower.image_tokens, bias=False)

@@ -31,7 +31,7 @@ class OPT(Architecture):
         return self
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
-        layers, hidden, queries = LayerListBuilder(inputs.passes == "separate"), self.hidden_size, inputs.queries
+        layers, hidden, queries = LayerListBuilder(inputs), self.hidden_size, inputs.queries
         embedding_width = self.word_embed_proj_dim or hidden
         positions = (self.max_position_embeddings + OFFSET) * hidden
         layers.elementwise(

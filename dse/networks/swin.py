@@ -43,7 +43,7 @@ class Swin(Architecture):
         return self
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        layers, width, fused = LayerListBuilder(inputs.passes == "separate"), self.embed_dim, inputs.attention == "fused"
+        layers, width, fused = LayerListBuilder(inputs), self.embed_dim, inputs.attention == "fused"
         size = layers.patch_embedding("embeddings.patch_embeddings.projection", width, self.num_channels, self.patch_size, self.image_size)
         layers.norm("embeddings.norm", width, size**2, 2 * width, residual=False)
         for stage, (depth, heads) in enumerate(zip(self.depths, self.num_heads, strict=True)):

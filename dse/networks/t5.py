@@ -38,7 +38,7 @@ class T5(EncoderDecoder):
         return AttentionModule(self.d_model, self.num_heads, self.d_kv, ("q", "k", "v", "o"))
 
     def _build_encoder(self, inputs: EncoderDecoderInputs) -> LayerListBuilder:
-        layers, tokens = LayerListBuilder(inputs.passes == "separate"), inputs.sequence
+        layers, tokens = LayerListBuilder(inputs), inputs.sequence
         elements = tokens * self.d_model
         layers.elementwise("shared", elements, elements, 0 if self.tie_word_embeddings else self.vocab_size * self.d_model)
         for block in range(self.num_layers):

@@ -34,7 +34,7 @@ class ViT(Architecture):
         return 2 if self.distilled else 1
 
     def build_layers(self, inputs: AttentionInputs) -> list[LayerRow]:
-        layers, hidden = LayerListBuilder(inputs.passes == "separate"), self.hidden_size
+        layers, hidden = LayerListBuilder(inputs), self.hidden_size
         patches = (self.image_size // self.patch_size) ** 2
         tokens = patches + self.learned_tokens
         embedded = (tokens + self.learned_tokens) * hidden  # positions, and the tokens that are learned

@@ -46,7 +46,7 @@ class Whisper(EncoderDecoder):
         return AttentionModule(self.d_model, heads, self.d_model // heads, names, (True, False, True, True))
 
     def _build_encoder(self, inputs: DecoderInputs) -> LayerListBuilder:
-        layers, tokens, hidden = LayerListBuilder(inputs.passes == "separate"), self.max_source_positions, self.d_model
+        layers, tokens, hidden = LayerListBuilder(inputs), self.max_source_positions, self.d_model
         for name, channels, outputs, learned in (
             ("conv1", self.num_mel_bins, STRIDE * tokens, 0),
             ("conv2", hidden, tokens, tokens * hidden),

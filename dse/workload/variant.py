@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from dse.base.table_format import html_table
 from dse.networks.architecture import Runtime
-from dse.networks.layers import LayerArrays
+from dse.networks.layers import LayerArrays, LayerMask
 from dse.sparsity.pattern import Pattern
 from dse.workload.accuracy_drop import AccuracyDrop
 
@@ -70,6 +70,11 @@ class Variant:
         """Realised sparsity: 1 - nnz / size over the prunable weights [1]."""
         size = self.layers.weights * self.layers.copies * self.layers.prunable
         return float(1 - (size * self.density).sum() / max(size.sum(), 1.0))
+
+    @property
+    def is_pruned(self) -> LayerMask:
+        """Whether a layer has weights of which some are zero."""
+        return self.layers.has_weights & (self.density < 1)
 
     @property
     def input_density(self) -> Float[np.ndarray, " layer"]:

@@ -18,6 +18,7 @@ SIDES = (
     "h100-sxm5-80gb, mixtral-8x7b, 2:4, int8, r3",
     "next-tensor-core, bert-base, 1:8, batch=8",
     "s2ta-like, resnet50, 2:4, int8",
+    "a100-sxm4-80gb, deit-b, 2:4, calibrated, batch=8, passes=separate, sparse_layout=transposed",
 )
 
 
@@ -60,6 +61,14 @@ def test_a_layer_that_is_not_pruned_has_one_cause(chip, net):
     head = causes.seconds[:, net.layers.name.index("head")]
     assert head[causes.names.index("not_pruned")] == pytest.approx(causes.dense[-1] / 2)
     assert np.count_nonzero(head) == 1
+
+
+def test_copies_of_transposed_activations_are_a_cause_of_their_own():
+    side = make_side(read_settings("a100-sxm4-80gb, bert-base, 2:4, batch=8, passes=separate, sparse_layout=transposed"))
+    causes = explain_causes(side)
+    copies = np.array(["transpose" in name for name in side.variant.layers.name]) & (causes.sparse > 0)
+    assert set(causes.kind[copies]) == {"transposes"} == set(causes.kind[copies | (causes.kind == "transposes")])
+    assert causes.seconds[causes.names.index("transposes")].sum() == pytest.approx(causes.sparse[copies].sum())
 
 
 def test_a_product_that_gains_all_of_its_ideal():

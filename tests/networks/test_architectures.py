@@ -161,7 +161,7 @@ def test_inputs_are_swept_and_label_the_results(tmp_path):
         ({"sequence": 0}, "inputs.sequence: 0 is out of range; write a number above 0"),
         (
             {"tokens": 7},
-            "inputs.tokens: unknown key 'tokens'; known: 'attention', 'attention_pattern', 'indexer_heads', 'indexer_width', 'logits', 'page', 'passes', 'phase', 'runtime', 'sequence'",
+            "inputs.tokens: unknown key 'tokens'; known: 'attention', 'attention_pattern', 'indexer_heads', 'indexer_width', 'logits', 'page', 'passes', 'phase', 'runtime', 'sequence', 'sparse_layout'",
         ),
     ],
 )

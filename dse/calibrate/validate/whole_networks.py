@@ -190,14 +190,14 @@ def _with_host_times(networks: Sequence[MeasuredNetwork], launches: Sequence[flo
 
 
 class _DenseNetworks:
-    """Dense networks by workload and inputs, each loaded once; workloads are names of the catalogue, or in `folder`."""
+    """Dense networks by workload, inputs and layout, each loaded once; workloads are names of the catalogue, or in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.loaded: dict[tuple[str, str], Variant] = {}
+        self.loaded: dict[tuple[str, str, str], Variant] = {}
 
     def __call__(self, row: NetworkRow) -> Variant:
-        key = row.workload, row.inputs
+        key = row.workload, row.inputs, row.sparse_layout
         if key not in self.loaded:
             self.loaded[key] = tables.load(catalog.find_path("workloads", row.workload, self.folder), row.named_inputs).dense
         return self.loaded[key]
@@ -205,7 +205,7 @@ class _DenseNetworks:
 
 def compare_networks(measured: NetworkSet) -> list[Comparison]:
     """Latency of each dense network once, then latency and speedup of each pruned one."""
-    dense = {(n.device.name, id(n.dense), n.row.batch, n.row.dtype): n for n in measured.networks}
+    dense = {(n.row.device, n.row.workload, n.row.inputs, n.row.batch, n.row.dtype): n for n in measured.networks}
     comparisons = [_compare(measured.name, network, "dense") for network in dense.values()]
     for network in tqdm(measured.networks, unit=" networks", desc=measured.name, delay=2, disable=not shows_progress()):
         comparisons += [_compare(measured.name, network, quantity) for quantity in ("time", "speedup")]
