@@ -119,9 +119,7 @@ def explain_causes(side: Side, evaluator: MixtureEvaluator | None = None) -> Cau
     )  # fmt: skip
 
 
-def _whole_layer_causes(
-    variant: Variant, layers: LayerArrays, density: PerLayer, dense: ChosenLayers, sparse: ChosenLayers
-) -> np.ndarray:
+def _whole_layer_causes(variant: Variant, layers: LayerArrays, density: PerLayer, dense: ChosenLayers, sparse: ChosenLayers) -> np.ndarray:
     """The cause that covers each distinct layer as a whole; '' for layers that run sparse, or smaller by structured pruning."""
     pruned, only_transposes = density < 1, layers.transposes & (dense.latency == 0)
     runs_sparse = sparse.is_sparse | (pruned & isinstance(variant.pattern, Structured))
