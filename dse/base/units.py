@@ -60,16 +60,8 @@ def parse_quantity(text: str, kind: "type[Quantity]") -> float:
 @cache
 def _unit_scale(unit: str, kind: "type[Quantity]") -> float:
     """The size of a unit in the SI unit of `kind`."""
-    from pint.errors import UndefinedUnitError
-
-    registry = _registry()
-    try:
-        if len(unit) > MAX_UNIT_CHARACTERS or not _UNIT.fullmatch(unit):
-            raise UndefinedUnitError(unit)
-        scale = registry.Quantity(1.0, unit)
-    except (UndefinedUnitError, ValueError, OverflowError) as error:  # ValueError: pint reads 'nan' as a number
-        raise InputError(f"unknown unit '{unit}'", _vendor_spelling_fix(unit) or kind.suggested_fix()) from error
-    if scale.dimensionality != registry.Quantity(1.0, kind.unit).dimensionality:
+    scale = _parse_unit(unit, kind.suggested_fix())
+    if scale.dimensionality != _registry().Quantity(1.0, kind.unit).dimensionality:
         raise InputError(f"'{unit}' is the wrong unit here", kind.suggested_fix())
     return float(scale.to(kind.unit).magnitude)
 
@@ -77,16 +69,20 @@ def _unit_scale(unit: str, kind: "type[Quantity]") -> float:
 @cache
 def base_unit(unit: str) -> tuple[float, tuple[tuple[str, float], ...]]:
     """Size of a unit in base units (bit, FLOP, s, m, J), and the exponent of each base dimension; raises InputError for an unknown unit."""
+    size = _parse_unit(unit, "write a unit such as FLOP/s, GB/s, bit, MHz or mm^2").to_base_units()
+    return float(size.magnitude), tuple((name, float(power)) for name, power in sorted(size.dimensionality.items()))
+
+
+def _parse_unit(unit: str, fix: str) -> Any:
+    """A quantity of one unit; raises InputError for an unknown one, with the spelling of vendors corrected, or with `fix`."""
     from pint.errors import UndefinedUnitError
 
     try:
         if len(unit) > MAX_UNIT_CHARACTERS or not _UNIT.fullmatch(unit):
             raise UndefinedUnitError(unit)
-        size = _registry().Quantity(1.0, unit).to_base_units()
-    except (UndefinedUnitError, ValueError, OverflowError) as error:
-        fix = _vendor_spelling_fix(unit) or "write a unit such as FLOP/s, GB/s, bit, MHz or mm^2"
-        raise InputError(f"unknown unit '{unit}'", fix) from error
-    return float(size.magnitude), tuple((name, float(power)) for name, power in sorted(size.dimensionality.items()))
+        return _registry().Quantity(1.0, unit)
+    except (UndefinedUnitError, ValueError, OverflowError) as error:  # ValueError: pint reads 'nan' as a number
+        raise InputError(f"unknown unit '{unit}'", _vendor_spelling_fix(unit) or fix) from error
 
 
 def _vendor_spelling_fix(unit: str) -> str:

@@ -33,7 +33,7 @@ from dse.explaining.mixtures import MixtureEvaluator
 from dse.explaining.shapley import make_game
 from dse.explaining.side import Side
 from dse.model.host_time import add_waits
-from dse.model.rates import METADATA_BYTES
+from dse.model.rates import UNIT_TERMS
 from dse.model.roofline import Combination, execution_times
 from dse.networks.layers import LayerArrays
 from dse.sparsity.kinds import Structured
@@ -182,7 +182,7 @@ def _idealised_latencies(
     ]
     terms = [capped, stored, take("metadata", sparse.decode, 0.0), *memories]
     overhead = take("overhead", sparse.overhead, ideal * dense.overhead)
-    combination = Combination(METADATA_BYTES, side.options.resource_overlap)
+    combination = Combination(UNIT_TERMS, side.options.resource_overlap)
     with jax.enable_x64(True):
         (runs_sparse,) = execution_times([terms], None, [overhead], np.ones((1, len(terms))), combination)
     latency = np.array(np.broadcast_to(np.asarray(runs_sparse), (mixtures, len(whole))))

@@ -13,7 +13,7 @@ from dse.explaining.side import Side
 from dse.model import compaction, traffic, work
 from dse.model.cost.energy import execution_preference
 from dse.model.host_time import HOST_RESOURCE, add_waits
-from dse.model.layer_times import layer_times
+from dse.model.layer_times import layer_times, of_chosen
 from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, inverse_rates
 from dse.model.roofline import bounding_resource, choose
 from dse.model.terms import OVERHEAD_RESOURCE, LayerTerms
@@ -96,26 +96,26 @@ def choose_layers(side: Side, variant: Variant, terms: LayerTerms) -> ChosenLaye
     preference = execution_preference(terms, side.accelerator, side.accelerator.base)
     with jax.enable_x64(True):
         choice = np.asarray(choose(list(times.by_execution[0].T), list(preference.T)), int)
-        by_resource = np.stack([_pick(resource, choice) for resource in times.by_resource[:, 0]])
+        by_resource = np.stack([of_chosen(resource, choice) for resource in times.by_resource[:, 0]])
         bounding = np.asarray(bounding_resource(list(by_resource)))
     executions = [terms.executions[number] for number in choice]
-    overhead = np.zeros(len(choice)) if terms.overhead is None else _pick(terms.overhead[0], choice)
+    overhead = np.zeros(len(choice)) if terms.overhead is None else of_chosen(terms.overhead[0], choice)
     bound = np.array([e.resources(True)[number] for e, number in zip(executions, bounding, strict=True)], object)
     peaks = np.array([side.accelerator.value(f"units.{e.unit}.peak.{side.dtype.compute}") for e in executions])
     gains = np.array([1.0 if e.run.gain is None else e.run.gain.value for e in executions])
     slowdown = np.ones((len(choice), terms.work.shape[2])) if terms.slowdown is None else terms.slowdown[0][np.arange(len(choice)), choice]
     chosen_rates = rates[choice]
     return ChosenLayers(
-        latency=_pick(times.by_execution[0], choice),
+        latency=of_chosen(times.by_execution[0], choice),
         bound=np.where(overhead > by_resource.max(axis=0), OVERHEAD_RESOURCE, bound),
         execution=np.array([e.name for e in executions], object),
         is_sparse=np.array([e.is_sparse for e in executions], bool),
-        flops=_pick(terms.stored_flops, choice),
-        capped_flops=_pick(terms.dense_flops, choice) / gains,
+        flops=of_chosen(terms.stored_flops, choice),
+        capped_flops=of_chosen(terms.dense_flops, choice) / gains,
         seconds_per_flop=1 / peaks,
         inefficiency=chosen_rates[:, STORED_FLOPS] * peaks * slowdown[:, STORED_FLOPS],
-        decode=_pick(terms.metadata_bytes, choice) * chosen_rates[:, METADATA_BYTES] * slowdown[:, METADATA_BYTES],
-        traffic=np.stack([_pick(moved, choice) for moved in np.moveaxis(terms.traffic, -1, 0)]),
+        decode=of_chosen(terms.metadata_bytes, choice) * chosen_rates[:, METADATA_BYTES] * slowdown[:, METADATA_BYTES],
+        traffic=np.stack([of_chosen(moved, choice) for moved in np.moveaxis(terms.traffic, -1, 0)]),
         slowdown=slowdown[:, TRAFFIC:].T,
         seconds_per_byte=chosen_rates[:, TRAFFIC:].T,
         overhead=overhead,
@@ -136,7 +136,3 @@ def _stored_bytes(side: Side, variant: Variant, terms: LayerTerms, choice: Int[n
         values = np.where(choice == number, (traffic.weight_bytes(layers, stored, side.dtype) - positions)[index], values)
         metadata = np.where(choice == number, positions[index], metadata)
     return {"weight_bytes": values, "metadata_bytes": metadata}
-
-
-def _pick(values: Float[np.ndarray, "layer execution"], choice: Int[np.ndarray, "layer"]) -> PerLayer:
-    return np.take_along_axis(values, choice[:, None], axis=1)[:, 0]

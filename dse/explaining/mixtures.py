@@ -27,7 +27,7 @@ from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.efficiency.protocol import EfficiencyModel
 from dse.model.host_time import add_waits
 from dse.model.network_terms import efficiency_of, network_terms
-from dse.model.rates import METADATA_BYTES, factored_inverse_rates
+from dse.model.rates import UNIT_TERMS, factored_inverse_rates
 from dse.model.roofline import Combination, NetworkWork, energy_of_fastest, execution_times, fastest
 from dse.model.terms import LayerTerms, compulsory_terms
 from dse.schema.model_options import ModelOptions
@@ -202,7 +202,7 @@ def _inverse_rates(terms: LayerTerms, side: Side, values: Mapping[str, np.ndarra
 
 def _evaluate(function: Callable[..., jax.Array], work: NetworkWork, rates: np.ndarray, side: Side) -> Float[np.ndarray, "layer mixture"]:
     """Call a compiled function on chunks of mixtures, padded to a power of two, so that few shapes are compiled."""
-    combination = Combination(METADATA_BYTES, side.resource_overlap)
+    combination = Combination(UNIT_TERMS, side.resource_overlap)
     with jax.enable_x64(True):
         parts = [np.asarray(function(work, chunk, combination))[:, :size] for chunk, size in _padded_chunks(rates)]
     return np.concatenate(parts, axis=1)

@@ -5,8 +5,8 @@ A run with `expanded` gives a second execution, which runs the patterns that its
 Each rate (peak * efficiency) is a product of numbers of the accelerator description, named by their dotted paths, so that a sweep
 over any of these numbers changes the rate and nothing else:
 
-    dense FLOPs      peak * gain * efficiency    the cap of a unit that speeds a pattern up by at most its gain
-    stored FLOPs     peak * efficiency           work on everything that is stored
+    dense FLOPs      peak * gain * efficiency    if the run states a gain: it is at most `gain` times as fast as dense weights
+    stored FLOPs     peak * efficiency           work on every stored weight
     metadata bytes   decode                      if the run has a decoder with a rate of its own
     traffic          bandwidth                   of the outermost memory, then of the inner levels that can limit a layer
 """
@@ -34,14 +34,14 @@ DENSE_RUN = Run.model_validate({"pattern": "dense"})  # every unit runs dense, w
 class Execution:
     """One way to run a layer: a unit and one of its runs, by windows over an expanded k unless `expansion` is none.
 
-    A rate that is None does not limit the execution.
+    `capped_rate` is None for a run without `gain`, `decode_rate` for one without a decoder: these do not limit it.
     """
 
     unit: str
     run_name: str
     run: Run
     stored_rate: Paths
-    dense_rate: Paths | None
+    capped_rate: Paths | None
     decode_rate: Paths | None
     outermost_memory: str
     inner_memories: tuple[str, ...] = ()  # inner levels that can limit a layer
@@ -76,7 +76,7 @@ class Execution:
     def rates(self) -> tuple[Paths | None, ...]:
         """Rates in the order of the terms of work: dense FLOPs, stored FLOPs, metadata bytes, traffic of each memory."""
         bandwidths = [(f"memory.{name}.bandwidth",) for name in (self.outermost_memory, *self.inner_memories)]
-        return (self.dense_rate, self.stored_rate, self.decode_rate, *bandwidths)
+        return (self.capped_rate, self.stored_rate, self.decode_rate, *bandwidths)
 
     def resources(self, with_decoder: bool) -> list[str]:
         """Names of the resources that can limit the execution; without `with_decoder`, decoding counts as part of the unit."""
@@ -111,8 +111,8 @@ def _executions(accelerator: Accelerator, unit: str, run_name: str, run: Run, dt
     """The executions of one run: as it is listed, and expanded if the description says so."""
     run_path = f"units.{unit}.runs.{run_name}"
     stored_rate = (f"units.{unit}.peak.{dtype.compute}", *(() if run is DENSE_RUN else efficiency_paths(run_path, fidelity)))
-    dense_rate = (*stored_rate, f"{run_path}.gain") if run.gain is not None else None
+    capped_rate = (*stored_rate, f"{run_path}.gain") if run.gain is not None else None
     decode_rate = (f"{run_path}.decode",) if run.decode is not None else None
     outermost, *inner = [level.name for level in memory_levels(accelerator, fidelity)]
-    listed = Execution(unit, run_name, run, stored_rate, dense_rate, decode_rate, outermost, tuple(inner))
+    listed = Execution(unit, run_name, run, stored_rate, capped_rate, decode_rate, outermost, tuple(inner))
     return [listed] if run.expanded == "none" else [listed, replace(listed, expansion=run.expanded)]

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 
 from dse.base.array_types import AnyArray
 from dse.model import jax_devices
-from dse.model.efficiency.interval import quantiles
+from dse.model.efficiency.interval import network_interval
 from dse.model.roofline import XLA_OPTIONS, Combination, NetworkWork, network_breakdown, network_energy, network_latency
 
 MOST_COLUMNS = 2**14
@@ -125,11 +125,12 @@ def _samples_on_grid(
 def intervals(
     latencies: Float[AnyArray, "sample row column"], dense: Float[AnyArray, "sample row column"] | None = None
 ) -> Float[Array, "quantile row column"]:
-    """Quantiles (low, high) of the latency [s] over the samples, then those of the speedup over the latencies of the `dense` network.
+    """Interval ends (low, high) of the latency [s] of a network, then those of its speedup over the `dense` network, from samples of both.
 
     It is a call of its own, because a compiler that fused it with the latencies would compute these again for each quantile.
     """
-    return quantiles(latencies, jnp) if dense is None else jnp.concatenate([quantiles(latencies, jnp), quantiles(dense / latencies, jnp)])
+    latency = network_interval(latencies, array_module=jnp)
+    return latency if dense is None else jnp.concatenate([latency, network_interval(dense / latencies, 2, jnp)])
 
 
 def first_column_axis(shape: Sequence[int], width: int = MOST_COLUMNS) -> int:

@@ -22,6 +22,7 @@ from dse.model.layer_times import (
     fastest_times,
     layer_times,
     limit_power,
+    of_chosen,
     power_warnings,
 )
 from dse.model.memory_levels import memory_level_warnings, memory_levels
@@ -85,10 +86,10 @@ def layer_results(
         choice = np.asarray(choose(list(times.by_execution[0].T), list(preference.T)), int)
     columns = _columns(terms, variant, batch, choice, rates, times) | _interval(terms, choice, times)
     if times.power_limited is not None:
-        columns["bound"] = np.where(_pick(times.power_limited, choice), POWER_RESOURCE, columns["bound"])
+        columns["bound"] = np.where(of_chosen(times.power_limited, choice), POWER_RESOURCE, columns["bound"])
     if (bound := terms.lower_bound) is not None:
         columns |= _bounds(terms, bound, choice, fastest_times(times_of(bound))[0])
-    latency = _pick(times.by_execution[0], choice) * terms.count
+    latency = of_chosen(times.by_execution[0], choice) * terms.count
     columns["latency"] = latency if terms.host is None else add_waits(latency[None], terms.host.best)[0]
     columns["bound"] = np.where(columns["latency"] > 2 * latency, HOST_RESOURCE, columns["bound"])
     columns |= energy_columns(terms, design, choice, columns["latency"])
@@ -126,21 +127,16 @@ def _interval(terms: LayerTerms, choice: np.ndarray, times: LayerTimes) -> dict[
         return {}
     latencies = add_waits(fastest_times(times) * terms.count, terms.host)
     low, high = quantiles(latencies[1:] if len(latencies) > 1 else latencies)
-    return {"latency_low": low, "latency_high": high, "kernel": _pick(terms.kernels, choice)}
+    return {"latency_low": low, "latency_high": high, "kernel": of_chosen(terms.kernels, choice)}
 
 
 def _bounds(terms: LayerTerms, bound: LayerTerms, choice: np.ndarray, fastest: np.ndarray) -> dict[str, np.ndarray]:
     """Variables of fidelity `capacity`: bounds and traffic; `fastest` [layer] is the least time of any schedule and execution [s]."""
     return {
         "latency_bound": add_waits((fastest * terms.count)[None], None if terms.host is None else terms.host.best)[0],
-        "bytes_bound": _pick(bound.traffic[..., 0], choice) * terms.count,
-        "traffic": np.stack([_pick(moved, choice) * terms.count for moved in np.moveaxis(terms.traffic, -1, 0)], axis=1),
+        "bytes_bound": of_chosen(bound.traffic[..., 0], choice) * terms.count,
+        "traffic": np.stack([of_chosen(moved, choice) * terms.count for moved in np.moveaxis(terms.traffic, -1, 0)], axis=1),
     }
-
-
-def _pick(values: np.ndarray, choice: np.ndarray) -> np.ndarray:
-    """`values` [layer, execution] at the chosen execution of each layer [layer]."""
-    return np.take_along_axis(values, choice[:, None], axis=1)[:, 0]
 
 
 def _columns(
@@ -148,18 +144,18 @@ def _columns(
 ) -> dict[str, np.ndarray]:
     """The columns that every fidelity has."""
     executions, uncompacted = [terms.executions[number] for number in choice], variant.layers.at_batch(batch)
-    by_resource = np.stack([_pick(resource, choice) for resource in times.by_resource[:, 0]])
+    by_resource = np.stack([of_chosen(resource, choice) for resource in times.by_resource[:, 0]])
     with jax.enable_x64(True):
         bounding = np.asarray(bounding_resource(list(by_resource)))
     bound = [execution.resources(True)[number] for execution, number in zip(executions, bounding, strict=True)]
     if terms.overhead is not None:
-        bound = np.where(_pick(terms.overhead[0], choice) > by_resource.max(axis=0), OVERHEAD_RESOURCE, bound)
-    slowdown = 1.0 if terms.slowdown is None else _pick(terms.slowdown[0, :, :, STORED_FLOPS], choice)
+        bound = np.where(of_chosen(terms.overhead[0], choice) > by_resource.max(axis=0), OVERHEAD_RESOURCE, bound)
+    slowdown = 1.0 if terms.slowdown is None else of_chosen(terms.slowdown[0, :, :, STORED_FLOPS], choice)
     return {
         "flops": by_resource[0] / rates[choice, STORED_FLOPS] / slowdown * terms.count,
-        "gated_flops": (_pick(terms.stored_flops, choice) - _pick(terms.energy_flops, choice)) * terms.count,
+        "gated_flops": (of_chosen(terms.stored_flops, choice) - of_chosen(terms.energy_flops, choice)) * terms.count,
         "dense_flops": dense_flops(uncompacted) * terms.count,
-        "bytes": _pick(terms.traffic[..., 0], choice) * terms.count,
+        "bytes": of_chosen(terms.traffic[..., 0], choice) * terms.count,
         "count": terms.count,
         "density": variant.density,
         "activation_density": variant.input_density,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int, Shaped
 
 from dse.base.errors import InputError
 from dse.model.cost.coefficients import check_process, has_known_process
@@ -20,7 +20,7 @@ from dse.model.cost.power import POWER_TOLERANCE, power, power_limited_time, sta
 from dse.model.efficiency.interval import quantiles
 from dse.model.efficiency.probability import probability_above_one
 from dse.model.host_time import add_waits
-from dse.model.rates import METADATA_BYTES, inverse_rates
+from dse.model.rates import UNIT_TERMS, inverse_rates
 from dse.model.roofline import Combination, execution_times, fastest, resource_times
 from dse.model.terms import LayerTerms
 from dse.networks.layers import LayerArrays
@@ -49,11 +49,11 @@ class LayerTimes(NamedTuple):
 
 def layer_times(terms: LayerTerms, inverse_rates: Float[np.ndarray, "execution term"], overlap: ResourceOverlap) -> LayerTimes:
     """The times of all samples at the inverse rates of one accelerator; resources are the unit, its decoder, then the memories."""
-    combination = Combination(METADATA_BYTES, overlap)
+    combination = Combination(UNIT_TERMS, overlap)
     work = np.moveaxis(terms.slowed_work, (2, 3), (0, 1))  # [execution, term, sample, layer]
     overhead = None if terms.overhead is None else np.moveaxis(terms.overhead, 2, 0)
     with jax.enable_x64(True):
-        resources = [resource_times(amounts, rates, METADATA_BYTES) for amounts, rates in zip(work, inverse_rates, strict=True)]
+        resources = [resource_times(amounts, rates, UNIT_TERMS) for amounts, rates in zip(work, inverse_rates, strict=True)]
         times = execution_times(work, terms.legal.T, overhead, inverse_rates, combination)
     return LayerTimes(np.moveaxis(np.array(resources), 0, -1), np.stack(times, axis=-1))
 
@@ -107,8 +107,7 @@ def energy_columns(terms: LayerTerms, design: Design, choice: np.ndarray, latenc
     """Energy [J] and power-limited latency [s] of each layer under its chosen execution; nothing for a design without a known process."""
     if not has_known_process(design):
         return {}
-    chosen = np.take_along_axis(layer_energy(terms, design), choice[:, None], axis=1)[:, 0]
-    dynamic, static = chosen * terms.count, static_power(design)
+    dynamic, static = of_chosen(layer_energy(terms, design), choice) * terms.count, static_power(design)
     return {
         "energy": dynamic + static * latency,
         "power_limited_latency": power_limited_time(latency, dynamic, power(design), static),
@@ -125,3 +124,8 @@ def power_warnings(accelerator: Accelerator, columns: Mapping[str, np.ndarray]) 
         return []
     slowdown = float(columns["power_limited_latency"].sum() / columns["latency"].sum())
     return [f"{average:.3g} W on average, above the {limit:.3g} W of the design: at this, its layers take {slowdown:.3g} times as long"]
+
+
+def of_chosen(values: Shaped[np.ndarray, "layer execution"], choice: Int[np.ndarray, "layer"]) -> Shaped[np.ndarray, "layer"]:
+    """The values of the chosen execution of each layer."""
+    return np.take_along_axis(values, choice[:, None], axis=1)[:, 0]

@@ -23,15 +23,16 @@ from dse.model.executions import Execution
 from dse.schema.accelerator import Accelerator
 
 DENSE_FLOPS, STORED_FLOPS, METADATA_BYTES, TRAFFIC = range(4)
+UNIT_TERMS = METADATA_BYTES  # number of terms of the compute unit: dense and stored FLOPs
 
 
 @dataclass(frozen=True, eq=False)
 class AxisFactor:
-    """Factor of one axis in the inverse rates: 1 / number, for each number of the rates that changes with the axis.
+    """What one axis multiplies the inverse rates by.
 
-    `values`: those of the axis. `numbers`: the numbers that change with it, which are the axis itself or follow from it by links: which
-    rates depend on each, and its value at each value of the axis. The factor is expanded for a part of the values at a time, because an
-    axis may have millions.
+    `values`: the values of the axis. `numbers`: one pair for the axis itself and one for each number that a link derives from it: a mask of
+    the rates that contain the number, and its value at each value of the axis. The factor is expanded for a part of the values at a time,
+    because an axis may have millions.
     """
 
     values: Float[np.ndarray, "value"]

@@ -41,7 +41,7 @@ Tree = TypeVar("Tree")  # a tree of arrays
 
 
 class Combination(NamedTuple):
-    """How the times of resources make that of a layer: the first `unit_terms` terms are the compute unit's, the others a resource each.
+    """How the terms of an execution combine to its time: the first `unit_terms` belong to the compute unit, each other is a resource.
 
     `full` overlap: the slowest resource sets the time; `none`: they add up; `pipelined`: a 4-norm of the unit and the slowest of the
     others: a smooth maximum, 19% above the maximum where the two are equal.

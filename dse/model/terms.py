@@ -61,7 +61,8 @@ class LayerTerms:
 
     `traffic_bound` [B] is what every schedule has to move, where on-chip capacity counts; `reuse` computes both from the capacities.
     `slowdown` is the measured time over the time at the speed of light, `overhead` [s] the time outside the resources, where kernels are
-    fitted to measurements: sample 0 is the best estimate, the others are bootstrap samples; `kernels` names the kernel of each.
+    fitted to measurements: sample 0 is the best estimate, the others are samples of the errors of the kernels
+    (`dse.model.efficiency.interval`); `kernels` names the kernel of each.
 
     `candidates` are all executions of the accelerator and `legal_candidates` masks those; `unsupported` says that some pruned layer runs
     dense because no sparse run takes it; `footprint` is what the network occupies in the outermost memory; `host` launches its kernels one
@@ -189,7 +190,7 @@ def _work_of_execution(
     nothing = np.zeros(len(layers))
     columns = [nothing] * TRAFFIC
     columns[STORED_FLOPS] = work.stored_flops(layers, variant, stored, execution)
-    if execution.dense_rate:
+    if execution.capped_rate:
         columns[DENSE_FLOPS] = work.dense_flops(layers) * stored.column_share
     if execution.decode_rate:
         metadata = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0)

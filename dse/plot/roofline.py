@@ -119,7 +119,7 @@ def list_roofs(accelerator: Accelerator, variant: Variant, rows: Table, dtype: O
     roofs = []
     for execution in list_executions(accelerator, dtype, fidelity):
         layers = rows[rows.execution == execution.name]
-        if len(layers) or not execution.is_sparse or (execution.dense_rate and not execution.is_expanded):
+        if len(layers) or not execution.is_sparse or (execution.capped_rate and not execution.is_expanded):
             roofs.append(_run_roof(accelerator, variant, execution, layers, dtype))
     roofs += [
         Roof(name, precision, "", peak.value, used=False)
@@ -136,10 +136,10 @@ def _run_roof(accelerator: Accelerator, variant: Variant, execution: Execution, 
     An uncapped or expanded sparse run is as high as its layers reduce the work. A run that gathers the columns of a V:N:M sees 4 of M, and
     its gain cap counts from these, so its roof is M / 4 times as high.
     """
-    follows_layers = execution.is_sparse and (execution.is_expanded or not execution.dense_rate)
+    follows_layers = execution.is_sparse and (execution.is_expanded or not execution.capped_rate)
     reduction = layers.dense_flops.sum() / layers.flops.sum() if follows_layers else 1.0
     vnm = gathered_pattern(execution.pattern, variant.pattern) if len(layers) and not follows_layers else None
-    rate = execution.stored_rate if follows_layers else execution.dense_rate or execution.stored_rate
+    rate = execution.stored_rate if follows_layers else execution.capped_rate or execution.stored_rate
     peak = np.prod([accelerator.value(path) for path in rate])
     pattern = str(vnm or execution.pattern) if execution.is_sparse else ""
     pattern += " expanded" if execution.is_expanded else ""

@@ -25,7 +25,7 @@ from dse.model.host_time import HOST_LAUNCH, HOST_PATHS, HOST_RUN
 from dse.model.memory_levels import memory_levels
 from dse.model.merge_layers import merge_proportional
 from dse.model.network_terms import complete_terms
-from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, factored_inverse_rates
+from dse.model.rates import STORED_FLOPS, TRAFFIC, UNIT_TERMS, factored_inverse_rates
 from dse.model.roofline import Combination, layers_per_step
 from dse.model.terms import LayerTerms, WorkCache, compulsory_terms
 from dse.schema.accelerator import Accelerator
@@ -162,7 +162,7 @@ def build_config(
         [each[0] for each in tabulated],
         executions,
         arrays,
-        Combination(sum(term < METADATA_BYTES for term in flop_terms), overlap),
+        Combination(sum(term < UNIT_TERMS for term in flop_terms), overlap),
         tuple(path if path in grids else None for path in inside),
         _slowdown_paths(grids),
         grids,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float
 
-from dse.model.efficiency.interval import QUANTILES, quantiles
+from dse.model.efficiency.interval import QUANTILES, network_interval
 from dse.model.efficiency.protocol import EfficiencyModel
 from dse.model.layer_times import latency_samples
 from dse.model.network_terms import efficiency_of, network_terms
@@ -39,19 +39,24 @@ def interval_columns(evaluator: Evaluator, designs: DesignMatrix) -> dict[str, n
     own = {name: dense[name] for name in evaluator.problem.own_networks}
     latencies = dict(zip(own, _latencies(evaluator, None, own, terms), strict=True))
     base = np.stack([*latencies.values(), *(latencies[run.network] for run in evaluator.problem.fixed_runs.values())])
-    by_design = [_results(evaluator, design, base, dense, terms) for design in designs]
-    ends = {name: np.stack([quantiles(each[name]) for each in by_design], axis=1) for name in by_design[0]}
+    by_design = [_intervals(evaluator, design, base, dense, terms) for design in designs]
+    ends = {name: np.stack([each[name] for each in by_design], axis=1) for name in by_design[0]}
     return {f"{name}_{end}": values[number] for name, values in ends.items() for number, end in enumerate(QUANTILES)}
 
 
-def _results(evaluator: Evaluator, design: np.ndarray, base: np.ndarray, dense: dict[str, Variant], terms: _Terms) -> dict[str, np.ndarray]:
-    """The results of one design in each sample."""
-    latency = _latencies(evaluator, design, evaluator.chosen_variants(design), terms)
+def _intervals(
+    evaluator: Evaluator, design: np.ndarray, base: np.ndarray, dense: dict[str, Variant], terms: _Terms
+) -> dict[str, Float[np.ndarray, "end"]]:
+    """The interval ends of the results of one design; the speedup of networks that run dense is exactly one."""
+    chosen = evaluator.chosen_variants(design)
+    latency = _latencies(evaluator, design, chosen, terms)
     dense_latency = _latencies(evaluator, design, dense, terms)
     batches = np.array([evaluator.problem_at(design).run_settings(name)[0] for name in dense])
     samples = batches[:, None] / evaluator.problem.batch  # in the time of one of the base
     results = {"performance": samples * base / latency, "speedup": dense_latency / latency, "latency": latency}
-    return {name: evaluator.networks.over_networks.combine(name, values) for name, values in results.items()}
+    runs = {"performance": 2, "speedup": 2 if any(chosen[name] is not dense[name] for name in dense) else 0, "latency": 1}
+    combine = evaluator.networks.over_networks.combine
+    return {name: network_interval(combine(name, values), runs[name]) for name, values in results.items()}
 
 
 def _latencies(

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from dse.base.array_types import AnyArray
 from dse.model import jax_devices
 from dse.model.grid import MOST_COLUMNS, Grid, Samples, first_column_axis
-from dse.model.rates import METADATA_BYTES
+from dse.model.rates import METADATA_BYTES, UNIT_TERMS
 from dse.model.roofline import Combination, NetworkWork
 from dse.sweeping.chunk import chunk_lengths, max_chunk_designs
 from dse.sweeping.job import Job, JobNetworks
@@ -63,7 +63,7 @@ class KernelShapes:
             precision=precision,
             has_overhead=any(job.terms.overhead is not None for job in jobs),
             all_legal=all(network.work.shape[1] == executions and np.all(network.legal_mask) for network in summed),
-            combination=Combination(sum(term < METADATA_BYTES for term in terms), plan.spec.model.resource_overlap),
+            combination=Combination(sum(term < UNIT_TERMS for term in terms), plan.spec.model.resource_overlap),
         )
 
     @property
@@ -136,7 +136,7 @@ class KernelShapes:
 def _terms(jobs: Sequence[Job]) -> tuple[int, ...]:
     executions = [execution for job in jobs for execution in job.terms.executions]
     memories = max(1 + len(execution.inner_memories) for execution in executions)
-    needed = (any(e.dense_rate for e in executions), True, any(e.decode_rate for e in executions), *[True] * memories)
+    needed = (any(e.capped_rate for e in executions), True, any(e.decode_rate for e in executions), *[True] * memories)
     return tuple(term for term, is_needed in enumerate(needed) if is_needed)
 
 

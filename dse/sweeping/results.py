@@ -103,7 +103,9 @@ class ResultArrays:
         quantiles, _ = evaluate(dense)
         self._store_quantiles("latency", job, quantiles[: len(QUANTILES)])
         if dense is not None:
-            self._store_quantiles("speedup", job, quantiles[len(QUANTILES) :])
+            speedup = quantiles[len(QUANTILES) :]
+            is_pruned = self.plan.variants[job.variants[0]].is_pruned.any()  # the dense network over itself is exactly one
+            self._store_quantiles("speedup", job, speedup if is_pruned else np.ones_like(speedup))
             self._store_probability(job)
 
     def add_energy(self, job: Job, dynamic: Float[np.ndarray, "..."]) -> None:

@@ -11,7 +11,7 @@ from dse.model.efficiency.attention_launches import PHASES
 from dse.model.efficiency.attention_model import AttentionModel
 from dse.model.efficiency.attention_parameters import ATTENTION_PRIOR, attention_theta, attention_values
 from dse.model.efficiency.attention_tiling import TILINGS, TILINGS_OF_PHASE
-from dse.model.efficiency.attention_time import smooth_maximum
+from dse.model.efficiency.smooth_maximum import smooth_maximum
 from tests.model.attention_cases import GPU, make_launches
 
 TILING_NAMES = st.sampled_from(sorted(TILINGS))

@@ -27,7 +27,7 @@ from dse.calibrate.network_measurement import NetworkRow, read_network_rows
 from dse.calibrate.predictions import FIDELITIES
 from dse.calibrate.validate.comparison import Comparison
 from dse.model.efficiency.fitted import select_for_variant
-from dse.model.efficiency.interval import normal_samples, quantiles
+from dse.model.efficiency.interval import network_interval, normal_samples
 from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import list_executions
 from dse.model.host_time import count_launches
@@ -224,12 +224,14 @@ def _compare(set_name: str, network: MeasuredNetwork, quantity: Literal["dense",
     family, sparsity = ("dense", 0.0) if quantity == "dense" else (str(row.pattern), round(float(network.pruned.nominal_sparsity), 4))
     name = (row.label or network.dense.workload.partition(" (")[0]) + (", bound by the host" if network.is_bound_by_host else "")
     about = (set_name, "networks", row.device, name, family, row.dtype.split()[0], "speedup" if quantity == "speedup" else "time")
-    return Comparison(*about, (row.tokens,), sparsity, measured, predicted, _interval(samples["calibrated"]))
+    return Comparison(
+        *about, (row.tokens,), sparsity, measured, predicted, _interval(samples["calibrated"], 2 if quantity == "speedup" else 1)
+    )
 
 
-def _interval(samples: Samples) -> tuple[float, float] | None:
-    """The 90% interval of a prediction; None without samples of fitted kernels."""
+def _interval(samples: Samples, runs: int) -> tuple[float, float] | None:
+    """The 90% interval of a prediction that depends on so many runs; None without samples of fitted kernels."""
     if len(samples) == 1:
         return None
-    low, high = quantiles(samples[1:])
+    low, high = network_interval(samples[1:], runs)
     return float(low), float(high)

@@ -1,15 +1,16 @@
 """Area of a design: the sum over drivers of coefficient * driver.
 
     area  = rest + fixed * rest / (rest + half)
-    rest  = matrix * operations a cycle (1 + sparsity share) s_logic + vector * operations a cycle * s_logic + sram * capacity s_sram
-            + interface
+    rest  = matrix * (operations a cycle of the matrix unit) * (1 + sparsity share) * s_logic
+            + vector * (operations a cycle of all other units) * s_logic + sram * (capacity on chip) * s_sram + interface
 
-s_logic and s_sram scale with the process. Operations a cycle are the peak over its clock: a unit that reaches its peak at a lower clock
-needs more multipliers. The fixed area (links to the host and to other chips, control) is that of a large die, and a small one has a
-share of it. The interface is that of the memory technology, a share of a stack or device for each share of its bandwidth; it is
-mostly physical layer, which does not shrink (LLMCompass, Zhang et al. 2024, cost_model.py, where only its controller does). The
-coefficients belong to a family of designs (`cost.family`). A published area includes what the model does not know about a device, so a
-variation of the device is anchored to it.
+The matrix unit is the one with the highest peak, such as tensor cores. `fixed`, `matrix`, `vector` and `sram` are coefficients of
+fitted.yaml, `half` is `fixed_half` of coefficients.yaml. s_logic and s_sram scale with the process. Operations a cycle are the peak over
+its clock: a unit that reaches its peak at a lower clock needs more multipliers. The fixed area (links to the host and to other chips,
+control) is that of a large die, and a small one has a share of it. The interface is that of the memory technology, a share of a stack or
+device for each share of its bandwidth; it is mostly physical layer, which does not shrink (LLMCompass, Zhang et al. 2024, cost_model.py,
+where only its controller does). The coefficients belong to a family of designs (`cost.family`). A published area includes what the model
+does not know about a device, so a variation of the device is anchored to it.
 
 The sparsity share is the area that sparse patterns add to a matrix unit, relative to the area of the dense unit:
 
@@ -102,7 +103,7 @@ def relative_multiplier_area(dtype: str) -> float:
 
 
 def area_drivers(design: Design) -> dict[str, FloatOrArray]:
-    """The factor of each fitted coefficient, scaled to 7 nm."""
+    """What each fitted coefficient is multiplied by, with the scaling of the process to 7 nm."""
     logic, vector_units = logic_area_scale(design), [name for name in design.accelerator.units if name != design.matrix_unit]
     return {
         "fixed": 0.0 if design.accelerator.cost.family == "block" else 1.0,

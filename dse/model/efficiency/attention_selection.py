@@ -47,8 +47,7 @@ class AttentionSelection:
 
     def sample_time_factors(self, launches: AttentionLaunches) -> Float[np.ndarray, "sample launch"]:
         """Samples of actual over predicted time; the first is 1."""
-        log_factors = interval.normal_samples(str(self.record))[:, None] / interval.Z_SCORE * self.half_width(launches)
-        return np.exp(np.concatenate([np.zeros((1, len(launches))), log_factors]))
+        return interval.sample_factors(str(self.record), self.half_width(launches))
 
 
 @cache

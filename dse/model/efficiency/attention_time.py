@@ -27,6 +27,7 @@ from jaxtyping import Array, Float
 from dse.model.efficiency.attention_launches import AttentionLaunches, PerLaunch
 from dse.model.efficiency.attention_parameters import ATTENTION_PARAMETERS
 from dse.model.efficiency.attention_tiling import Tiling
+from dse.model.efficiency.smooth_maximum import smooth_maximum
 
 PARTS = 2.0 ** np.arange(9)  # that the keys may be split into
 MIN_PART = 64  # keys of a part
@@ -36,7 +37,6 @@ PARTIAL_SUM_BYTES = 8.0  # of fp32, written and read
 SAMPLED_TILES = 64  # of a head, of which the keys are counted
 HEAD_STEP = 32  # elements to which tiles pad a head
 THREADS, BLOCK = 2048, 512  # threads of a processor, and those of a block that writes one token into the cache
-NORM = 4.0
 MISS_EXPONENT = 3.0
 
 Seconds = Float[Array, "launch"]
@@ -141,9 +141,3 @@ def attention_components(theta: Any, features: AttentionFeatures) -> tuple[Secon
 def miss_rate(share: Any) -> Any:
     """Share of a footprint that misses, of one that is `share` times the cache."""
     return 1 / (1 + jnp.maximum(share, 1e-12) ** -MISS_EXPONENT)
-
-
-def smooth_maximum(a: Any, b: Any) -> Any:
-    """The 4-norm of two times, scaled by the larger one so that it neither overflows nor underflows."""
-    larger = jnp.maximum(jnp.maximum(a, b), 1e-15)
-    return larger * ((a / larger) ** NORM + (b / larger) ** NORM + 1e-300) ** (1 / NORM)

@@ -46,7 +46,10 @@ class FittedEfficiency:
     _selections: dict[tuple[Execution, Pattern, OperandDtypes], KernelSelection] = field(default_factory=dict, repr=False, compare=False)
 
     def apply(self, terms: LayerTerms, accelerator: Accelerator, variant: Variant, dtype: OperandDtypes) -> LayerTerms:
-        """Raises InputError where no kernel has values as wide, and ImplausibleResultError for a prediction that cannot be true."""
+        """The terms with the slowdown, the overhead and the names of the fitted kernels.
+
+        Raises InputError where no kernel has values as wide, and ImplausibleResultError for a prediction that cannot be true.
+        """
         described = self.described or accelerator.base
         selections = [self._select(execution, variant, described, dtype) for execution in terms.executions]
         columns = [
@@ -111,7 +114,7 @@ class _ExecutionEfficiency:
 def _limit_launches(
     columns: Sequence[_ExecutionEfficiency], selections: Sequence[KernelSelection], terms: LayerTerms
 ) -> list[_ExecutionEfficiency]:
-    """Let no kernel that was not measured on the device launch faster than every one that was and may run the same layer."""
+    """Raise the overhead of a kernel that was not measured on the device to the least one of those that were and may run the same layer."""
     measured = [
         np.where(terms.legal[:, number], column.overhead, np.inf)
         for number, (column, selection) in enumerate(zip(columns, selections, strict=True))

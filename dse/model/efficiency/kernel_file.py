@@ -152,9 +152,7 @@ class KernelRecord(StrictModel):
 
     def sample_time_factors(self, launches: KernelLaunches, log_deviation: float = 0.0) -> Float[np.ndarray, "sample launch"]:
         """Samples of actual over predicted time; the first is 1."""
-        half_width = self.interval_half_width(launches, log_deviation)
-        log_factors = interval.normal_samples(str(self))[:, None] / interval.Z_SCORE * half_width
-        return np.exp(np.concatenate([np.zeros((1, log_factors.shape[1])), log_factors]))
+        return interval.sample_factors(str(self), self.interval_half_width(launches, log_deviation))
 
     @cached_property
     def fitted_discrepancy(self) -> Discrepancy | None:

@@ -38,10 +38,10 @@ from jaxtyping import Array, Bool, Float
 from dse.model.capacity import attainable_bytes
 from dse.model.efficiency.launches import KernelLaunches, PerLaunch, shared_rows
 from dse.model.efficiency.parameters import PARAMETERS
+from dse.model.efficiency.smooth_maximum import smooth_maximum
 from dse.model.efficiency.tiles import TILES, Tile
 
 SPLITS = (1, 2, 4, 8, 16)  # parts that k may be split into
-NORM = 4.0
 CLOCK_NORM = 8.0  # of the smooth minimum of the clocks that power and design allow
 RESIDENCY_EXPONENT = 3.0  # of the miss rate of repeated launches
 CROWDED_WAIT, CROWDING_EXPONENT = 0.63, 8.0  # longer wait of long rows, and how abruptly it begins: cuSPARSE CSR on an RTX 3090
@@ -214,9 +214,3 @@ def sustained_clock(energy: Any, energy_budget: Any, max_clock: Any) -> Any:
     of_power = jnp.cbrt(energy_budget / energy)
     clock = (max_clock**-CLOCK_NORM + of_power**-CLOCK_NORM) ** (-1 / CLOCK_NORM)
     return jnp.where(jnp.isnan(energy_budget), 1.0, clock)
-
-
-def smooth_maximum(a: Any, b: Any) -> Any:
-    """The 4-norm of two times, scaled by the larger one so that it neither overflows nor underflows."""
-    larger = jnp.maximum(a, b)
-    return larger * ((a / larger) ** NORM + (b / larger) ** NORM) ** (1 / NORM)

@@ -108,7 +108,7 @@ class FrontReducer:
         self.bits = objectives.objective_bits(objectives.with_accuracy_drop(coarse, list(self.signs)), self.signs)
         self.fronts = [np.empty((0, len(self.signs)))] * len(self.groups)  # of the cells evaluated so far
         self.filters = [DominanceFilter.from_front(front) for front in self.fronts]
-        self.tighten(self.reduce_chunk(coarse, {}))
+        self.learn_from_chunk(self.reduce_chunk(coarse, {}))
 
     def reduce_chunk(self, chunk: xr.Dataset, region: Region) -> Partial:
         columns = _Columns(*align_columns(objectives.with_accuracy_drop(chunk, list(self.signs)), self.signs))
@@ -125,7 +125,8 @@ class FrontReducer:
         cells = {name: np.concatenate([partial[name] for partial in partials])[on_front] for name in partials[0] if name not in TOTALS}
         return cells | {name: total([partial[name] for partial in partials], axis=0) for name, total in TOTALS.items()}
 
-    def tighten(self, partial: Partial) -> None:
+    def learn_from_chunk(self, partial: Partial) -> None:
+        """Add the points of a chunk to the filters of later chunks."""
         for group in np.unique(partial["group"]).tolist():
             points = np.concatenate([self.fronts[group], partial["points"][partial["group"] == group]])
             self.fronts[group] = points[nondominated(points, self.bits)]

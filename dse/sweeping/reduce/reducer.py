@@ -27,7 +27,7 @@ class Reducer(Protocol):
         """Merge several partials, in the order of their chunks, into one."""
         ...
 
-    def tighten(self, partial: Partial, /) -> None:
+    def learn_from_chunk(self, partial: Partial, /) -> None:
         """Use the partial result of one chunk to discard more of later chunks."""
         ...
 
@@ -36,11 +36,12 @@ class Reducer(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ResultFrame:
-    """Describes the complete results: dimensions and their sizes, a dataset of labels without variables, and a sample of few designs."""
+    """Describes the complete results: dimensions and their sizes, a dataset of labels without variables, and the results of a few
+    designs as a template of names, dims and attributes."""
 
     dims: Mapping[str, int]
     labels: xr.Dataset
-    sample: xr.Dataset
+    template: xr.Dataset
 
     def select_cells(self, chunk: xr.Dataset, positions: Mapping[str, np.ndarray], region: Region) -> Partial:
         """Every result at some cells of a chunk, given by their positions in it, and as `at` the numbers of the cells."""
@@ -55,8 +56,8 @@ class ResultFrame:
         """Cells with their labels and results, along the dimension `point`."""
         positions = np.unravel_index(partial["at"], tuple(self.dims.values()))
         points = self.labels.isel({dim: ("point", position) for dim, position in zip(self.dims, positions, strict=True)})
-        extra_dims = {name: [dim for dim in variable.dims if dim not in self.dims] for name, variable in self.sample.items()}
-        return points.assign({name: (["point", *dims], partial[str(name)], self.sample[name].attrs) for name, dims in extra_dims.items()})
+        extra_dims = {name: [dim for dim in variable.dims if dim not in self.dims] for name, variable in self.template.items()}
+        return points.assign({name: (["point", *dims], partial[str(name)], self.template[name].attrs) for name, dims in extra_dims.items()})
 
 
 def align_columns(dataset: xr.Dataset, signs: Mapping[str, float]) -> tuple[list[str], list[Column]]:

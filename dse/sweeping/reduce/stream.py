@@ -66,7 +66,7 @@ class ReductionStream:
         merged: list[Partial] = []
         items = ((group, self.chunks[number]) for group in groups for number in self.chunk_numbers(group))
         for group, done, partial in _map_ahead(self._reduce, items):
-            self.reducer.tighten(partial)
+            self.reducer.learn_from_chunk(partial)
             merged = [self.reducer.merge([*merged, partial])]
             is_last = done.number == self.chunk_numbers(group)[-1]
             yield group, done, merged.pop() if is_last else None

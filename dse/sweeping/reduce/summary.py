@@ -40,7 +40,7 @@ class SummaryReducer:
         self.frame = frame
         self.summarised = [
             str(name)
-            for name, variable in frame.sample.items()
+            for name, variable in frame.template.items()
             if variable.dtype.kind in "fb" and set(map(str, variable.dims)) <= frame.dims.keys()
         ]
 
@@ -68,7 +68,7 @@ class SummaryReducer:
                     total[name], total[f"@{name}"] = _merge_blocks(first, second, name.split(" ")[1])
         return total
 
-    def tighten(self, partial: Partial) -> None:
+    def learn_from_chunk(self, partial: Partial) -> None:
         """Do nothing: every chunk counts completely."""
 
     def to_dataset(self, partial: Partial) -> xr.Dataset:
@@ -77,7 +77,7 @@ class SummaryReducer:
         `NAME_histogram` is along `bin`, whose coordinate holds the lower edges.
         """
         statistics, sizes = {}, {**self.frame.dims, "bin": len(EDGES) - 1}
-        for key, sample in self._statistics(self.frame.sample):
+        for key, sample in self._statistics(self.frame.template):
             name, shape = " ".join(key), [sizes[str(dim)] for dim in sample.dims]
             empty = (np.full(shape, EMPTY[key[1]]), np.zeros(len(shape), int))
             block = (partial[name], partial[f"@{name}"]) if name in partial else empty  # missing in an incomplete sweep
@@ -87,7 +87,7 @@ class SummaryReducer:
 
     def _is_counted_before(self, name: str, region: Region) -> bool:
         """Whether an earlier chunk had the same values: a result without some dimension, as an area without batch, is counted once."""
-        return any(covered.start > 0 for dim, covered in region.items() if dim not in self.frame.sample[name].dims)
+        return any(covered.start > 0 for dim, covered in region.items() if dim not in self.frame.template[name].dims)
 
     def _statistics(self, chunk: xr.Dataset) -> Iterator[tuple[Key, xr.DataArray]]:
         for name in self.summarised:

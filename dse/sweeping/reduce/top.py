@@ -16,7 +16,7 @@ class TopReducer:
 
     def __init__(self, spec: TopReduction, frame: ResultFrame):
         """Raises InputError if the objective is not among the results."""
-        ((self.name, self.sign),) = objectives.objective_signs(frame.sample, spec.maximize, spec.minimize, {}).items()
+        ((self.name, self.sign),) = objectives.objective_signs(frame.template, spec.maximize, spec.minimize, {}).items()
         self.count, self.frame = spec.top, frame
         self.threshold = np.inf  # the value of the last cell that is kept, once there are enough
 
@@ -31,7 +31,7 @@ class TopReducer:
     def merge(self, partials: Sequence[Partial]) -> Partial:
         return self._select_best({name: np.concatenate([partial[name] for partial in partials]) for name in partials[0]})
 
-    def tighten(self, partial: Partial) -> None:
+    def learn_from_chunk(self, partial: Partial) -> None:
         if len(partial["at"]) == self.count:
             self.threshold = min(self.threshold, partial[self.name][-1] * self.sign)
 
@@ -44,7 +44,7 @@ class TopReducer:
         order = cells[np.lexsort((partial["at"][cells], values[cells]))][: self.count]
         return {name: column[order] for name, column in partial.items()}
 
-    def _preselect(self, values: Float[np.ndarray, "cell"]) -> Int[np.ndarray, "selected"]:
+    def _preselect(self, values: Float[np.ndarray, "at"]) -> Int[np.ndarray, "selected"]:
         """Indices of the best cells with all ties of the last one: faster than sorting all cells."""
         if len(values) <= self.count:
             return np.arange(len(values))
