@@ -15,7 +15,7 @@ from dse.base.errors import InputError
 from dse.base.progress import logger, shows_progress
 from dse.base.yaml_document import load_document
 from dse.cli.destination import CONTINUE, check_modes
-from dse.searching import notes, report, run, saved_design
+from dse.searching import report, run, saved_design
 from dse.searching.analysis import search_randomly
 from dse.searching.archive import MAX_TIED, Archive
 from dse.searching.evaluator import Evaluator
@@ -75,7 +75,7 @@ def _write_results(options: Namespace, archive: Archive, folder: Path) -> str:
     output_file.replace_file(folder / "best.yaml", lambda path: path.write_text(saved_design.best_design_text(archive), encoding="utf-8"))
     problem = evaluator.problem_at(archive.designs[archive.best_index()])
     save_figure(*search_figure.draw_figure(archive, random, report.evaluate_devices(evaluator, problem)), folder / "search")
-    for note in notes.list_notes(archive):
+    for note in json.loads(front.attrs["notes"]):
         logger.info(f"note: {note}")
     if options.json:
         return str(best.to_json(orient="records", indent=2))

@@ -182,10 +182,11 @@ def _tabulated_accelerators(
     The traffic of each memory depends on one capacity, so all capacities grow together; shorter grids stay at their end.
     """
     units, slowdown_paths = space.units, _slowdown_paths(grids)
+    varied = {*units, *accelerator.links.dependents(units)}
+    factors = {path: "1 s" for path in (LAUNCH_LATENCY, *HOST_PATHS) if path in varied}  # what the values of designs multiply
 
     def at(values: Mapping[str, float]) -> Accelerator:
         given = {path: values.get(path, grid[0]) for path, grid in grids.items()}
-        factors = {path: "1 s" for path in (LAUNCH_LATENCY, *HOST_PATHS) if path in units}
         return accelerator.replace({path: f"{float(value)!r} {units[path]}".strip() for path, value in given.items()} | factors)
 
     capacities = {path: grid for path, grid in grids.items() if path not in slowdown_paths}

@@ -141,7 +141,7 @@ class Evaluator:
         """The categorical configuration of a design, built when it is first used."""
         key = tuple(value for value, dimension in zip(design.tolist(), self.space.dimensions, strict=True) if dimension.categorical)
         if key not in self._configs:
-            accelerator = self.space.accelerator.replace(self.space.categorical_values(design))
+            accelerator = self.space.accelerator.replace({**self.space.unstated_numbers, **self.space.categorical_values(design)})
             problem, with_energy = self.problem_at(design), self.problem.needs_energy
             runs = [
                 NetworkRun(variant, *problem.run_settings(name))

@@ -18,6 +18,7 @@ from dse.model.executions import enabled_runs
 from dse.model.layer_results import layer_results
 from dse.model.network_terms import network_terms
 from dse.schema.accelerator import read_accelerator
+from dse.schema.compute_unit import EXPANDED_SUFFIX
 from dse.searching import uncertainty
 from dse.searching.accuracy_uncertainty import SampledDesigns
 from dse.searching.archive import Archive
@@ -145,11 +146,11 @@ def _describe_bounds(results: dict[str, xr.Dataset]) -> str:
 def _list_unused_runs(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], results: dict[str, xr.Dataset]) -> list[str]:
     """The enabled runs that no layer of any network uses, as in 'tensor_core.sparse_24': the design does not need them."""
     accelerator, problem = evaluator.space.accelerator_at(design), evaluator.problem_at(design)
-    used = {str(name) for layers in results.values() for name in layers.execution.values}
+    used = {str(name).removesuffix(EXPANDED_SUFFIX) for layers in results.values() for name in layers.execution.values}
     dtypes = dict.fromkeys(problem.run_settings(name)[1].compute for name in results)
     units = accelerator.units.items()
     runs = [f"{unit}.{name}" for dtype in dtypes for unit, each in units for name in enabled_runs(each, dtype) if name != "dense"]
-    return [run for run in dict.fromkeys(runs) if not any(name == run or name.startswith(f"{run} ") for name in used)]
+    return [run for run in dict.fromkeys(runs) if run not in used]
 
 
 def _layer_results(evaluator: Evaluator, design: Float[np.ndarray, "dimension"], variants: dict[str, Variant]) -> dict[str, xr.Dataset]:

@@ -18,12 +18,16 @@ from dse.model.efficiency.fitted import LAUNCH_LATENCY, transfer_warnings
 from dse.model.executions import Execution
 from dse.model.fusion import fusion_warnings
 from dse.model.host_time import HOST_PATHS, host_warnings
+from dse.model.memory_levels import memory_level_warnings
+from dse.model.rates import rate_paths
+from dse.schema.model_options import CAPACITY_FIDELITIES
 from dse.searching import samplers
 from dse.searching.accuracy_uncertainty import sample_designs
 from dse.searching.analysis import compute_elasticities, compute_regret, estimate_importances, hypervolume_histories, search_randomly
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
 from dse.searching.local_search import refine
+from dse.searching.notes import list_notes
 from dse.searching.problem import load_problem
 from dse.searching.report import best_designs_attributes, best_designs_table, front_dataset, inferred_accuracies, simplify_reported
 from dse.searching.samplers import evaluate_all
@@ -143,6 +147,7 @@ def to_dataset(archive: Archive, random: Archive) -> xr.Dataset:
         "hypervolume_share_of_random": float(random_volumes[-1]),
         "elasticities": json.dumps(compute_elasticities(archive)),
         "importances": json.dumps(estimate_importances(archive.evaluator)),
+        "notes": json.dumps(list_notes(archive)),
     }
     sampled = sample_designs(archive)
     attributes |= best_designs_attributes(best_designs_table(archive, sampled), archive.evaluator.space)
@@ -181,6 +186,8 @@ def collect_search_warnings(evaluator: Evaluator) -> list[str]:
         texts += [*compaction_warnings(variant), *fusion_warnings(variant, problem.options)]
     texts += merge_warnings(warning for each in terms for warning in transfer_warnings(each, accelerator))
     texts += merge_warnings(warning for each in terms for warning in host_warnings(accelerator, each.host))
+    if problem.options.fidelity in CAPACITY_FIDELITIES:
+        texts += merge_warnings(warning for config in evaluator.evaluated_configs for warning in memory_level_warnings(config.accelerator))
     if terms:
         runs = (execution.run for execution in executions)
         texts += missing_efficiency_warnings(accelerator, runs, problem.dtype.label, problem.options.fidelity)
@@ -200,7 +207,7 @@ def _missing_runs(evaluator: Evaluator) -> Iterator[str]:
 def _unused_axes(evaluator: Evaluator, executions: list[Execution]) -> Iterator[str]:
     """Warn of axes that change no result: no rate, no work and no cost of the search depends on them."""
     fidelity, has_costs = evaluator.problem.options.fidelity, bool(evaluator.problem.search.costs)
-    used = {path for execution in executions for factors in execution.rates for path in factors or ()}
+    used = rate_paths(executions)
     if fidelity == "calibrated":
         used.add(LAUNCH_LATENCY)
     if any(variant.runtime == "eager" for variant in evaluator.variants):

@@ -35,7 +35,7 @@ class Dimension:
     `axis` has the values, or the two ends of a continuous dimension. Only the first `choices` values may be chosen; others are there
     where the condition does not hold. `described`: the index of the description's value (of a continuous dimension, the value), None
     where the description gives none. `conditions`: pairs of the index of another dimension and the index of its required value.
-    `changes_tables`: a number that follows from it by a link is tabulated.
+    `changes_tables`: a number that follows from it by a link is tabulated, or is an overhead.
     """
 
     axis: Axis
@@ -218,6 +218,12 @@ class Space:
     ) -> dict[str, FloatOrArray]:
         """Values of the numeric dimensions, and of all numbers that follow from them on a categorical configuration, by path."""
         return {**values, **accelerator.links.evaluate(values, accelerator.value, array_module)}
+
+    @cached_property
+    def unstated_numbers(self) -> dict[str, object]:
+        """A value of each numeric dimension that the description does not state, so that executions have a rate for it."""
+        unstated = [d for d in self.dimensions if not d.categorical and self.accelerator.at(d.path) is None]
+        return {d.path: d.axis.yaml_values[0] for d in unstated}
 
     def categorical_values(self, design: Float[np.ndarray, "dimension"]) -> dict[str, object]:
         """Values of the categorical dimensions of an accelerator, as a description states them."""

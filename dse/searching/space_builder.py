@@ -10,7 +10,8 @@ import numpy as np
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.units import Quantity
 from dse.base.yaml_document import YamlDocument
-from dse.model.efficiency.fitted import slowdown_paths
+from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
+from dse.model.host_time import HOST_PATHS
 from dse.model.memory_levels import capacity_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import FreeAxis, RangeAxis, SweepSpec
@@ -38,7 +39,8 @@ def build_space(spec: SweepSpec, document: YamlDocument, accelerator: Accelerato
     problems.raise_if_any()
     dimensions |= _run_settings(spec)
     linked_grids = _linked_grids(list(dimensions.values()), spec, accelerator)
-    space = Space(accelerator, tuple(_mark_tables(dimension, linked_grids) for dimension in dimensions.values()), linked_grids)
+    marked = tuple(_mark_tables(dimension, linked_grids, accelerator) for dimension in dimensions.values())
+    space = Space(accelerator, marked, linked_grids)
     _check_tabulated_combinations(space, document)
     return space
 
@@ -93,8 +95,10 @@ def _ends(dimension: Dimension) -> np.ndarray:
     return np.array([dimension.axis.values.min(), dimension.axis.values.max()])
 
 
-def _mark_tables(dimension: Dimension, linked_grids: Mapping[str, LinkedGrid]) -> Dimension:
-    return replace(dimension, changes_tables=any(dimension.path in grid.sources for grid in linked_grids.values()))
+def _mark_tables(dimension: Dimension, linked_grids: Mapping[str, LinkedGrid], accelerator: Accelerator) -> Dimension:
+    is_source = any(dimension.path in grid.sources for grid in linked_grids.values())
+    overheads = {LAUNCH_LATENCY, *HOST_PATHS} & set(accelerator.links.dependents([dimension.path]))
+    return replace(dimension, changes_tables=is_source or bool(overheads))
 
 
 def _parse_dimension(path: str, axis_spec: FreeAxis, accelerator: Accelerator, spec: SweepSpec) -> Dimension:

@@ -199,6 +199,25 @@ def test_runs_that_no_layer_uses_are_listed(folder):
     assert report.best_designs_table(archive).iloc[0]["unused"] == "tensor.sparse_24, vector.csr"
 
 
+@pytest.mark.filterwarnings("ignore::dse.ModelWarning")
+def test_a_run_that_is_used_by_windows_alone_is_not_listed(folder):
+    chip = CHIP.replace("sparse_24: {pattern: 2:4, gain: 2}", "sparse_24: {pattern: 2:4, gain: 2, expanded: on_chip}")
+    path = write(folder, "maximize: [speedup]\nsampler: exhaustive", "\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n")
+    (folder / "chip.yaml").write_text(chip)
+    path.write_text(path.read_text().replace("methods: all", "patterns: {list: ['6:8'], accuracy_drop: 0.1}"))
+    archive = Archive(run.load_evaluator(path))
+    evaluate_all(archive)
+    assert report.best_designs_table(archive).iloc[0]["unused"] == "vector.csr"
+
+
+def test_a_memory_level_that_the_fidelity_ignores_is_warned_of(folder):
+    path = write(folder, "maximize: [performance]\nsampler: exhaustive", "\n  memory.dram.bandwidth: [1 TB/s, 2 TB/s]\n")
+    (folder / "chip.yaml").write_text(CHIP.replace("1 TB/s}", "1 TB/s}\n  l2: {capacity: 40 MB}"))
+    path.write_text(path.read_text().replace("fidelity: r3", "fidelity: capacity"))
+    with pytest.warns(ModelWarning, match="memory level 'l2' has no bandwidth"):
+        dse.search(path)
+
+
 def test_the_front_of_several_objectives_is_theirs_and_not_that_of_limited_results(folder):
     """By a loop over all pairs of feasible designs; power is limited, so a design of less power is no reason to be on the front."""
     search = "maximize: [performance]\nminimize: [area]\nconstraints: [power <= 210 W]\nsampler: exhaustive"
@@ -257,6 +276,7 @@ def test_a_search_for_speedup_says_that_its_best_design_is_slow(folder):
         )
         archive = run.run_search(evaluator, "x", None, False, False, False)
         assert len(list_notes(archive)) == count
+        assert json.loads(run.to_dataset(archive, archive).attrs["notes"]) == list_notes(archive)
         assert all("slower than the accelerator as described" in note for note in list_notes(archive))
 
 
