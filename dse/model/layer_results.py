@@ -41,7 +41,7 @@ ATTRS = {
     "bytes": {"units": "B", "long_name": "bytes moved to and from the outermost memory, all repeats of the layer"},
     "latency": {"units": "s", "long_name": "time of all repeats of the layer"},
     "latency_low": {"units": "s", "long_name": "5% quantile of the latency over samples of the fitted kernels, all repeats of the layer"},
-    "latency_high": {"units": "s", "long_name": "95% quantile of the same"},
+    "latency_high": {"units": "s", "long_name": "95% quantile of the latency over samples of the fitted kernels, all repeats of the layer"},
     "latency_bound": {"units": "s", "long_name": "time that no schedule of the on-chip memory can beat, all repeats of the layer"},
     "bytes_bound": {
         "units": "B",

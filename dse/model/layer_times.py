@@ -32,7 +32,7 @@ SPEEDUP_ATTRS = {
     "baseline_latency": {"units": "s", "long_name": "time of all repeats of the layer in the baseline"},
     "speedup": {"units": "1", "long_name": "latency in the baseline / latency"},
     "speedup_low": {"units": "1", "long_name": "5% quantile of the speedup over samples of the fitted kernels"},
-    "speedup_high": {"units": "1", "long_name": "95% quantile of the same"},
+    "speedup_high": {"units": "1", "long_name": "95% quantile of the speedup over samples of the fitted kernels"},
     "faster_probability": {"units": "1", "long_name": "probability that the layer is faster than in the baseline"},
 }
 POWER_RESOURCE = "power"  # the name of the power limit among the resources that bound a layer

@@ -35,7 +35,7 @@ UNITS = {
     "performance": "1", "speedup": "1", "latency": "s", "energy": "J", "edp": "J s", "area": "m^2", "power": "W", "throughput": "1/s",
     "occupancy": "1", "batch": "1",
 }  # fmt: skip
-INTERVAL_ENDS = {"low": "5% quantile over samples of the kernel parameters", "high": "95% quantile over samples of the kernel parameters"}
+INTERVAL_ENDS = {"low": "lower end of the 90% interval", "high": "upper end of the 90% interval"}
 
 
 def simplify_reported(archive: Archive) -> None:
