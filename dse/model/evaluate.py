@@ -11,14 +11,10 @@ from dse.base.catalog import Reference
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import StrictModel, validate_mapping
-from dse.model.cost.design import Design
 from dse.model.efficiency.kernel_selection import available_kernels
-from dse.model.host_time import add_waits
 from dse.model.layer_results import layer_results
-from dse.model.layer_times import LatencySamples, check_same_layers, fastest_times, layer_times, limit_power, speedup_over_baseline
+from dse.model.layer_times import check_same_layers, latency_samples, speedup_over_baseline
 from dse.model.network_terms import efficiency_of, network_terms
-from dse.model.rates import inverse_rates
-from dse.model.terms import LayerTerms
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import ModelOptions
 from dse.schema.references import load_accelerator, load_workload
@@ -87,8 +83,8 @@ def evaluate(
     if baseline is None:
         return results
     check_same_layers(chosen.layers, base.layers)
-    samples = (_latency_samples(each, device, checked) for each in (terms, network_terms(device, base, *setting)))
-    return results.assign(speedup_over_baseline(*samples))
+    overlap, both = checked.options.resource_overlap, (terms, network_terms(device, base, *setting))
+    return results.assign(speedup_over_baseline(*(latency_samples(each, device, overlap, checked.power_limited) for each in both)))
 
 
 def _read_inputs(
@@ -108,13 +104,6 @@ def _read_inputs(
     problems.raise_if_any()
     device, chosen, base, checked = values
     return device, chosen, base, checked
-
-
-def _latency_samples(terms: LayerTerms, accelerator: Accelerator, arguments: _Arguments) -> LatencySamples:
-    times = layer_times(terms, inverse_rates(terms.executions, accelerator), arguments.options.resource_overlap)
-    if arguments.power_limited:
-        times = limit_power(times, terms, Design(accelerator))
-    return add_waits(fastest_times(times) * terms.count, terms.host)
 
 
 def _read_variant(given: object) -> Variant:

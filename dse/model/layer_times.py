@@ -58,10 +58,11 @@ def layer_times(terms: LayerTerms, inverse_rates: Float[np.ndarray, "execution t
     return LayerTimes(np.moveaxis(np.array(resources), 0, -1), np.stack(times, axis=-1))
 
 
-def latency_samples(terms: LayerTerms, accelerator: Accelerator, overlap: ResourceOverlap) -> Float[np.ndarray, "sample layer"]:
-    """Latency of all repeats of each layer [s], with its share of the waits for the host; sample 0 is the best estimate of fitted kernels,
-    the only sample without them."""
+def latency_samples(terms: LayerTerms, accelerator: Accelerator, overlap: ResourceOverlap, power_limited: bool = False) -> LatencySamples:
+    """Latency of all repeats of each layer [s], with its share of the waits for the host."""
     times = layer_times(terms, inverse_rates(terms.executions, accelerator), overlap)
+    if power_limited:
+        times = limit_power(times, terms, Design(accelerator))
     return add_waits(fastest_times(times) * terms.count, terms.host)
 
 

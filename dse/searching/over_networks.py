@@ -19,9 +19,8 @@ from dse.base.expression import split_brackets
 from dse.model.cost.design import Design
 from dse.model.cost.energy import action_energies
 from dse.model.cost.power import static_power
-from dse.model.layer_times import fastest_times, layer_times
+from dse.model.layer_times import latency_samples
 from dse.model.network_terms import efficiency_of, network_terms
-from dse.model.rates import inverse_rates
 from dse.model.terms import WorkCache
 from dse.schema.search import ResultConstraint
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch
@@ -149,9 +148,7 @@ def _dense_latencies(space: Space, problem: SearchProblem) -> Float[np.ndarray, 
     for name in problem.own_networks:
         dense = problem.feasible_variants[name][0]
         terms = network_terms(accelerator, dense, problem.batch, problem.dtype, problem.options, efficiency)
-        times = layer_times(terms, inverse_rates(terms.executions, accelerator), problem.options.resource_overlap)
-        host_time = 0.0 if terms.host is None else terms.host.time[0]
-        latencies[name] = max(float(fastest_times(times)[0] @ terms.count), host_time)
+        latencies[name] = float(latency_samples(terms, accelerator, problem.options.resource_overlap)[0].sum())
     fixed = [latencies[run.network] for run in problem.fixed_runs.values()]
     return np.array([*latencies.values(), *fixed])
 

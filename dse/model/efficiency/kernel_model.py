@@ -47,10 +47,6 @@ class KernelModel:
         """The model of another kernel with these tiles, slots and scratchpad, of a device whose processors are described."""
         return replace(self, key=key, theta=theta, processors=np.nan, max_k=np.inf, cost=np.inf, samples=(), discrepancy=None)
 
-    def with_any_tile(self) -> "KernelModel":
-        """The model of a library that takes the fastest tile and may split k."""
-        return replace(self, tile=None, splits_k=True, min_edge=1)
-
     def predict_times(self, launches: KernelLaunches) -> PerLaunch:
         """Predicted time of each launch [s], not above the peak at the highest clock."""
         features = self.padded_features(launches)
