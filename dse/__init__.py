@@ -14,6 +14,7 @@ Evaluate
 Analyse results
     pareto              Select the Pareto front of a sweep.
     iso_speedup         Compute the best speedup within a tolerated loss of accuracy.
+    pattern_shares      Return how often each pattern is the best over samples of uncertain accuracies.
     accuracy_curves     Return the measured curves of accuracy against sparsity of a workload.
     explain             Explain why two designs or networks differ, or why a sparse network is not as fast as its pattern allows.
 
@@ -38,7 +39,7 @@ Start with
 >>> resnet = dse.load_workload("resnet50")
 >>> layers = dse.evaluate(a100, resnet.variant("magnitude_pruning", sparsity=0.9), batch=1, dtype="fp16")
 
-The names above are all of the public interface. The packages below `dse` may change in any release.
+The names above and those of `dse.sparsity` are the public interface. All other packages below `dse` may change in any release.
 """
 
 import importlib
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from dse.schema.accelerator import Accelerator
     from dse.schema.references import load_accelerator, load_workload
     from dse.searching.run import search
-    from dse.sweeping.iso_speedup import iso_speedup
+    from dse.sweeping.iso_speedup import iso_speedup, pattern_shares
     from dse.sweeping.model_warnings import ModelWarning
     from dse.sweeping.pareto import pareto
     from dse.sweeping.sweep import sweep
@@ -80,13 +81,15 @@ _MODULES = {
     "load_accelerator": "dse.schema.references",
     "load_workload": "dse.schema.references",
     "pareto": "dse.sweeping.pareto",
+    "pattern_shares": "dse.sweeping.iso_speedup",
     "search": "dse.searching.run",
     "sweep": "dse.sweeping.sweep",
 }
 
 __all__ = [
     "Accelerator", "InfeasibleError", "InputError", "ModelWarning", "UnfinishedError", "Variant", "Workload", "__version__",
-    "accuracy_curves", "evaluate", "explain", "iso_speedup", "load_accelerator", "load_workload", "pareto", "search", "sweep",
+    "accuracy_curves", "evaluate", "explain", "iso_speedup", "load_accelerator", "load_workload", "pareto",
+    "pattern_shares", "search", "sweep",
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import dse
+import dse.sparsity
 
 FUNCTIONS = [name for name in dse.__all__ if inspect.isfunction(getattr(dse, name))]
 CLASSES = [name for name in dse.__all__ if inspect.isclass(getattr(dse, name))]
@@ -20,7 +21,7 @@ API_PAGES = "\n".join(page.read_text() for page in (Path(__file__).parents[1] / 
 
 def test_dir_and_all_agree():
     assert dir(dse) == sorted(dse.__all__)
-    assert len(dse.__all__) == 17
+    assert len(dse.__all__) == 18
 
 
 @pytest.mark.parametrize("name", [name for name in dse.__all__ if name != "__version__"])
@@ -46,6 +47,11 @@ def test_every_public_class_has_an_example(name):
 @pytest.mark.parametrize("name", FUNCTIONS + CLASSES)
 def test_every_public_name_is_rendered_on_a_page(name):
     assert f"\n::: dse.{name}\n" in API_PAGES
+
+
+@pytest.mark.parametrize("name", dse.sparsity.__all__)
+def test_every_public_name_of_sparsity_is_rendered_on_a_page(name):
+    assert f"\n::: dse.sparsity.{name}\n" in API_PAGES
 
 
 @pytest.mark.parametrize(

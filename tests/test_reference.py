@@ -9,6 +9,9 @@ import pytest
 from pydantic import BaseModel
 
 import dse
+from dse.calibrate.measurement import Measurement
+from dse.calibrate.network_measurement import NetworkRow
+from dse.model.efficiency.kernel_file import EfficiencyFile
 from dse.networks.layers import LayerRow
 from dse.schema.accelerator import Accelerator
 from dse.schema.figures import FIGURE_KINDS, NEEDS, SHOWS
@@ -26,6 +29,7 @@ FILES = {  # page: what it describes; formats are on the page of patterns, searc
     "sweep.md": (SweepSpec,),
     "search.md": (SearchSpec,),
     "workload.md": (Description, LayerRow, VariantRow, AccuracyRow),
+    "measurements.md": (Measurement, NetworkRow, EfficiencyFile),
 }
 COMPLETED_BY = {"accelerator.md": "patterns.md", "sweep.md": "search.md"}
 

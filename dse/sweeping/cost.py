@@ -94,9 +94,9 @@ def source_attributes(name: str, plan: Plan) -> dict[str, str]:
     """Attributes that say where a cost variable comes from: published figures or the cost model, and the error of that model."""
     if name not in plan.spec.store.cost_variables:
         return {}
-    errors = ", ".join(f"{key} {error.text}" for key, error in published_coefficients().stated_error.items())
+    errors = ", ".join(f"{key} {error.value:.0%}" for key, error in published_coefficients().stated_error.items())
     attributes = {
-        "model_error": f"mean relative leave-one-device-out error of the cost model: {errors}",
+        "model_error": f"mean error of the cost model on dies left out, with those that are never fitted: {errors}",
         "coefficients": describe_uncertain_coefficients(),
     }
     if name == "cost_usd":

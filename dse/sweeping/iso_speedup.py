@@ -116,10 +116,25 @@ def iso_speedup(dataset: xr.Dataset, drop: float = 1.0, relative: bool = False, 
 
 
 def pattern_shares(cell: xr.Dataset) -> PatternShares:
-    """The shares of one cell of `iso_speedup`: as text, '2:8 in 71% of samples, 1:4 in 24%'. Raises InputError.
+    """Return how often each pattern is the best over samples of uncertain accuracies, for one design and workload of `iso_speedup`.
+
+    Args:
+        cell: one cell of the result of `iso_speedup`, of a network whose accuracies have intervals.
+
+    Returns:
+        The share of the samples of each pattern (`shares`), and what they say in words (`sentence`).
+
+    Raises:
+        InputError: no accuracy has an interval, or several designs are selected.
 
     Examples:
-        `print(pattern_shares(best.isel(accelerator=0, batch=0, dtype=0, workload=0)).sentence)`
+        >>> import dse
+        >>> results = dse.sweep({
+        ...     "name": "shares", "accelerators": ["a100-sxm4-80gb"], "workloads": ["digits-vit"], "dtype": "fp16", "batch": [4096],
+        ... })
+        >>> best = dse.iso_speedup(results, drop=1.0)
+        >>> dse.pattern_shares(best.squeeze()).sentence
+        'the accuracies cannot decide between 16:2:8, 16:2:16, ...'
     """
     if "pattern_share" not in cell:
         raise InputError("no accuracy of the sweep has an interval", "add the columns 'low' and 'high' to accuracy.csv")

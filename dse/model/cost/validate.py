@@ -72,8 +72,8 @@ def _row(device: PublishedDevice, area_mm2: float | None, power_w: float, coeffi
 def summarise_errors(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     """Mean absolute errors of area and power, each die counted once.
 
-    `mean` is that of the fitted dies and `stated` its documented value, followed by those of each family and range of power; `all` is that
-    of all dies.
+    `mean` is that of the fitted dies, followed by those of each family and range of power; `all` is that of all dies, and `stated` the
+    documented value of it.
     """
     fitted = [row for row in rows if row["fitted"] == "yes"]
     groups = {"mean": fitted} | {family: [row for row in fitted if row["family"] == family] for family in get_args(DesignFamily)}
