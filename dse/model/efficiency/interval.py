@@ -22,7 +22,7 @@ SAMPLES = 20
 Z_SCORE = NormalDist().inv_cdf((1 + LEVEL) / 2)  # half width of an interval in standard deviations
 
 # Standard deviation of the logarithm of a network's time, in addition to the errors of its kernels. By device, 868 speedups of networks in
-# vLLM would need 0.035 to 0.06 for 90% in their intervals (dse/calibrate/measured/silicon); dense and pruned runs err independently.
+# vLLM would need 0.03 to 0.06 for 90% in their intervals (dse/calibrate/measured/silicon); dense and pruned runs err independently.
 NETWORK_DEVIATION = 0.04
 
 # Outside the measured range an interval widens by RELATIVE_GROWTH of itself and by ABSOLUTE_GROWTH for each unit of log distance, up to
