@@ -162,7 +162,10 @@ def _repeated_value(path: str) -> InputError:
 def _read_value(accelerator: Accelerator, path: str, raw: object) -> Quantity:
     """A value as the schema of accelerators reads it; its problems get their file and line from the caller, who knows the sweep's."""
     try:
-        return accelerator.replace({path: raw}).at(path)
+        varied = accelerator.replace({path: raw})
+        if path.startswith("cost."):
+            varied.check_costs()
+        return varied.at(path)
     except InputError as error:
         problems = [replace(problem, file=None, line=None, key="", message=_name_other(problem, path)) for problem in error.problems]
         raise InputError.from_problems(problems) from error
