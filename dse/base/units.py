@@ -108,6 +108,7 @@ class Quantity(StrictModel):
 
     unit: ClassVar[str] = ""
     example: ClassVar[str] = "2"
+    is_whole: ClassVar[bool] = False  # in the SI unit
 
     @classmethod
     def suggested_fix(cls) -> str:
@@ -178,6 +179,7 @@ class Capacity(Quantity):
 
 class Width(Quantity):
     unit, example = "bit", "32 bit"
+    is_whole = True
 
     @field_validator("value")
     @classmethod
@@ -214,7 +216,7 @@ class EnergyPerByte(Quantity):
 class Count(Quantity):
     """A whole number of at least 1."""
 
-    example = "108"
+    example, is_whole = "108", True
 
     @field_validator("value")
     @classmethod

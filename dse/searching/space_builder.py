@@ -15,7 +15,7 @@ from dse.model.memory_levels import capacity_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import FreeAxis, RangeAxis, SweepSpec
 from dse.searching.fixed_runs import chosen_settings, list_dtypes
-from dse.searching.space import COUNT_SUFFIXES, VALUES_PER_OCTAVE, Dimension, LinkedGrid, Space
+from dse.searching.space import VALUES_PER_OCTAVE, Dimension, LinkedGrid, Space
 from dse.sweeping.axis import Axis, parse_axis
 from dse.sweeping.linked_axes import check_linked_values
 
@@ -86,7 +86,7 @@ def _linked_values(accelerator: Accelerator, path: str, used: Mapping[str, Dimen
         return np.unique(values)
     low, high = np.min(values), np.max(values)
     spaced = np.geomspace(low, high, 2 + int(VALUES_PER_OCTAVE * np.log2(high / low)))
-    return np.unique(np.round(spaced)) if path.endswith(COUNT_SUFFIXES) else spaced
+    return np.unique(np.round(spaced)) if accelerator.at(path).is_whole else spaced
 
 
 def _ends(dimension: Dimension) -> np.ndarray:
@@ -170,9 +170,6 @@ def _parse_conditions(path: str, when: Mapping[str, object], earlier: Sequence[D
 def _check_tabulated(axis: Axis, what: str) -> None:
     if len(axis) > MAX_TABULATED:
         raise InputError(f"{what} are tabulated for each value of '{axis.path}'", f"write at most {MAX_TABULATED} steps, or none")
-    fractions = axis.values[axis.values % 1 > 0] if axis.path.endswith(COUNT_SUFFIXES) else []
-    if len(fractions):
-        raise InputError(f"'{axis.path}' takes {fractions[0]:.6g}, which is not a count", "list whole numbers, or leave 'steps' out")
 
 
 def _check_tabulated_combinations(space: Space, document: YamlDocument) -> None:

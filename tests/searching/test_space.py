@@ -48,6 +48,13 @@ def test_a_grid_has_every_design_once(folder):
     assert sorted(designs) == [(False, 1e12), (True, 2e12), (True, 3e12), (True, 4e12)]
 
 
+def test_a_range_of_widths_has_whole_bits(folder):
+    evaluator = loaded(folder, "{from: 64 bit, to: 128 bit}", "memory.dram.width")
+    widths = evaluator.space.numeric_values(evaluator.space.random_designs(40, np.random.default_rng(0)))["memory.dram.width"]
+    assert len(set(widths)) > 10
+    assert (widths % 1 == 0).all()
+
+
 @pytest.mark.parametrize("kind", ["list", "steps"])
 def test_neighbours_and_random_designs_have_listed_values_only(folder, kind):
     evaluator = loaded(folder, KINDS[kind].format(low="2", when=WHEN))

@@ -54,6 +54,17 @@ def test_an_axis_of_a_format_option_that_the_description_leaves_to_its_default(w
     assert found["units.vector.runs.csr.format.index"].attrs["units"] == "bit"
 
 
+@pytest.mark.parametrize(("path", "unit"), [("memory.dram.channels", ""), ("memory.dram.width", " bit")])
+def test_values_of_counts_and_widths_are_whole_numbers(with_axes, edited, path, unit):
+    """Rounding errors of a logarithmic range are not fractions."""
+    edited("chip.yaml", ("bandwidth: 1 TB/s", "channels: 4, width: 64 bit, rate: 4 GT/s"))
+    spec = with_axes(f"{{{path}: {{from: 16{unit}, to: 256{unit}, steps: 5, scale: log}}}}")
+    assert list(dse.sweep(spec)[path].values) == [16, 32, 64, 128, 256]
+    spec.write_text(spec.read_text().replace("steps: 5", "steps: 4"))
+    with pytest.raises(InputError, match=f"'{path}' takes 40.3175, which is not a whole number; list whole numbers, or take other steps"):
+        dse.sweep(spec)
+
+
 @pytest.mark.parametrize(
     ("axes", "expected"),
     [
