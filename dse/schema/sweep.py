@@ -16,6 +16,7 @@ from dse.schema.search import SearchSpec
 from dse.schema.stored_results import SCALAR_VARIABLES, ReductionSpec, StoreOptions, objective_signs
 from dse.schema.workload_selection import DescriptionReference, WorkloadSelection
 from dse.sparsity.grammar import PatternAliases, read_pattern_aliases
+from dse.sparsity.pattern import Pattern
 from dse.workload import Workload
 
 Batch = Annotated[int, Field(ge=1, le=10**9)]
@@ -75,6 +76,16 @@ AxisSpec = Annotated[
     | Annotated[tuple[object, ...], Tag("list")],
     Discriminator(_axis_tag),
 ]
+
+
+def _resolve_aliases(part: object, aliases: Mapping[str, Pattern], is_pattern: bool = False) -> object:
+    """A part of `axes` with patterns in the place of their names; `is_pattern`: the path around it, of an axis or a condition, is one."""
+    if isinstance(part, dict):
+        at = {key: str(key).endswith(".pattern") if "." in str(key) else is_pattern for key in part}  # keys without '.': 'values', 'when'
+        return {key: _resolve_aliases(each, aliases, at[key]) for key, each in part.items()}
+    if isinstance(part, list):
+        return [_resolve_aliases(each, aliases, is_pattern) for each in part]
+    return str(aliases[part]) if is_pattern and isinstance(part, str) and part in aliases else part
 
 
 class SweepSpec(StrictModel):
@@ -184,9 +195,7 @@ class SweepSpec(StrictModel):
                     f"'{path}: {axis}' is not an axis", "write a list of values, or {from: ..., to: ..., steps: ..., scale: log}"
                 )
         aliases = read_pattern_aliases(info.context)  # the accelerators do not know the names of this file
-        if not isinstance(value, dict) or not aliases:
-            return value
-        return {path: [str(aliases.get(v, v)) for v in axis] if path.endswith(".pattern") else axis for path, axis in value.items()}
+        return _resolve_aliases(value, aliases) if aliases else value
 
 
 def read_sweep(source: Path | Mapping[str, object]) -> tuple[SweepSpec, YamlDocument]:

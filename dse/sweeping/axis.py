@@ -20,6 +20,7 @@ from jaxtyping import Float, Shaped
 from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.base.units import Quantity
 from dse.schema.accelerator import Accelerator
+from dse.schema.links import quantity_kind
 from dse.schema.sweep import ListAxis, RangeAxis
 from dse.sparsity import grammar
 
@@ -29,8 +30,12 @@ MAX_CATEGORICAL_STEPS = 1000
 ROUNDING = 1e-12  # relative: of a logarithmic range
 ENERGY_PATH = re.compile(r"(units|memory)\.\w+\.energy(\.\w+)?")
 _CATEGORICAL = re.compile(
-    r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|expanded|format\.\w+|scores\.(tile|zeros|index))|memory\.\w+\.technology|cost\.family"
+    r"units\.\w+\.runs\.\w+\.("
+    r"pattern|dtypes|enabled|expanded|zeros|tile|format\.\w+|scores\.(tile|zeros|index)"
+    r"|activations\.(zeros|tokens|gathers_weights|detected|format\.\w+)"
+    r")|memory\.\w+\.technology|cost\.family"
 )
+_SWITCHES = (".enabled", ".gathers_weights", ".detected")
 
 
 class QuantityTexts(Sequence[str]):
@@ -122,6 +127,8 @@ def _check_path(path: str, spec: RangeAxis | Sequence[object], accelerators: Seq
     for accelerator in accelerators:
         if path not in accelerator.paths():
             raise InputError(f"'{accelerator.name}' has no '{path}'", did_you_mean(path, accelerator.paths()))
+    if quantity_kind(Accelerator, tuple(path.split("."))) is None and not _CATEGORICAL.fullmatch(path):
+        raise InputError(f"'{path}' is not a number", "write an accelerator for each value")
 
 
 def _parse_numbers(
@@ -145,10 +152,10 @@ def _parse_numbers(
 def _parse_labels(path: str, raw: RangeAxis | Sequence[object]) -> Axis:
     """An axis of texts or switches; a list (of dtypes) is labelled by its items."""
     if isinstance(raw, RangeAxis):
-        raise InputError(f"'{path}' is not a number", "write a list of values, as in '[true, false]'")
+        raise InputError(f"'{path}' takes no range", "write a list of values, as in '[true, false]'")
     if any(isinstance(value, dict) or value is None for value in raw):
         raise InputError(f"'{path}' takes one plain value at a time", "write texts, switches or lists")
-    if path.endswith(".enabled") and not all(isinstance(value, bool) for value in raw):
+    if path.endswith(_SWITCHES) and not all(isinstance(value, bool) for value in raw):
         raise InputError(f"'{path}' is a switch", "write true and false")
     problems, labels = ProblemCollector(), list[bool | str]()
     for value in raw:

@@ -117,6 +117,9 @@ class _SpecReader:
         for path, written in self.spec.free_axes.items():
             with self.problems.collect(*self.document.locate(("axes", path))):
                 axes.append(parse_axis(path, written, accelerators))
+            if getattr(written, "when", {}):
+                fix = "remove 'when', or run 'dse search'"
+                self.problems.add(self.document.make_problem(("axes", path, "when"), "a sweep has no conditional axes", fix))
         check_linked_values(axes, accelerators, self.document, self.problems)
         return list(mark_roles(axes, accelerators, set(), tabulated))
 
