@@ -31,13 +31,12 @@ from dse.schema.sweep import SweepSpec, read_sweep
 from dse.sweeping.axis import Axis, parse_axis
 from dse.sweeping.descriptions import load_accelerators, load_workloads
 from dse.sweeping.linked_axes import changed_paths, check_linked_values, link_accelerators, mark_roles
-from dse.sweeping.plan import Plan
+from dse.sweeping.plan import VARIANT_OBJECTIVES, Plan
 from dse.sweeping.variants import check_assumed_drops, select_variants
 from dse.workload import Variant, Workload
 
 MAX_RESULT_BYTES = 32 * 10**9
 MAX_OUTER_COMBINATIONS = 1000
-VARIANT_OBJECTIVES = ("accuracy", "accuracy_drop", "sparsity", "nominal_sparsity")
 
 
 def load_plan(reference: catalog.Reference) -> Plan:
@@ -243,8 +242,9 @@ def _check_reduction(plan: Plan, problems: ProblemCollector) -> None:
         hint = did_you_mean(name, [*available, *SCALAR_VARIABLES])
         fix = f"add '{name}' to the 'variables' of 'store'" if name in SCALAR_VARIABLES else hint
         problems.add(document.make_problem(("keep",), f"'{name}' is not a stored result, an axis or a coordinate of the variants", fix))
-    if objectives and objectives <= set(available) - set(SCALAR_VARIABLES) | {"area", "power"}:
+    used = {dim for name in objectives for dim in plan.dims_of(name)}
+    if objectives and objectives <= set(available) and (missing := [dim for dim in plan.dims if dim not in used]):
         fix = "write another objective, as 'latency'" if isinstance(spec.keep, TopReduction) else "add 'latency'"
-        problems.add(document.make_problem(("keep",), "no objective depends on both the network and the design", fix))
+        problems.add(document.make_problem(("keep",), f"no objective depends on {', '.join(map(repr, missing))}", fix))
     if spec.keep != "all" and spec.plots:
         problems.add(document.make_problem(("plots",), "figures need all results", "leave 'plots' out, or write 'keep: all'"))
