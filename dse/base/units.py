@@ -205,6 +205,10 @@ class Power(Quantity):
     unit, example = "W", "400 W"
 
 
+class Energy(Quantity):
+    unit, example = "J", "5 mJ"
+
+
 class EnergyPerOperation(Quantity):
     unit, example = "J/FLOP", "0.5 pJ/FLOP"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, PrivateAttr, Tag, ValidationInfo, field_validator
+from pydantic import AfterValidator, Discriminator, Field, PrivateAttr, Tag, ValidationInfo, field_validator
 
 from dse.base.dtype import OperandDtypes
 from dse.base.strict_model import AllDifferent, StrictModel, check_distinct, field_error
@@ -88,6 +88,14 @@ def _resolve_aliases(part: object, aliases: Mapping[str, Pattern], is_pattern: b
     return str(aliases[part]) if is_pattern and isinstance(part, str) and part in aliases else part
 
 
+def _check_labels(dtypes: tuple[OperandDtypes, ...]) -> tuple[OperandDtypes, ...]:
+    """Raise a validation error if two dtypes have the same label in results."""
+    for position, dtype in enumerate(dtypes):
+        if same := [other for other in dtypes[:position] if other.label == dtype.label]:
+            raise field_error(f"'{same[0].text}' and '{dtype.text}' have the label '{dtype.label}' in results", "list one of them")
+    return dtypes
+
+
 class SweepSpec(StrictModel):
     """The specification of a sweep or, with `search`, of a search."""
 
@@ -102,7 +110,7 @@ class SweepSpec(StrictModel):
     batch: Annotated[tuple[Batch, ...], AllDifferent] = Field(
         (1,), min_length=1, description="samples that are evaluated together: one number or a list", examples=["[1, 32]"]
     )
-    dtype: Annotated[tuple[OperandDtypes, ...], AllDifferent] = Field(
+    dtype: Annotated[tuple[OperandDtypes, ...], AllDifferent, AfterValidator(_check_labels)] = Field(
         min_length=1, description="number formats of the operands: one or a list", examples=["fp16"]
     )
     model: ModelOptions = Field(

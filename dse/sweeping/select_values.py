@@ -12,11 +12,9 @@ from jaxtyping import Bool
 
 from dse.base.display_units import format_quantity
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
-from dse.base.units import Area, Bandwidth, Capacity, EnergyPerByte, EnergyPerOperation, Length, Power, Quantity, Rate, Time, parse_quantity
+from dse.base.units import Quantity, parse_quantity
 
-QUANTITIES: dict[str, type[Quantity]] = {
-    kind.unit: kind for kind in (Rate, Bandwidth, Capacity, Time, Area, Length, Power, EnergyPerOperation, EnergyPerByte)
-}
+QUANTITIES: dict[str, type[Quantity]] = {kind.unit: kind for kind in Quantity.__subclasses__() if kind.unit}
 
 
 def select_values(dataset: xr.Dataset, values: Mapping[str, str]) -> xr.Dataset:
