@@ -20,6 +20,7 @@ from dse.searching.space import VALUES_PER_OCTAVE, Dimension, LinkedGrid, Space
 from dse.sweeping.axis import ROUNDING, Axis, parse_axis
 from dse.sweeping.linked_axes import check_linked_values
 
+MAX_ENUMERATED = 10**9  # designs of an exhaustive search
 MAX_TABULATED = 1000  # values of an axis, or combinations of several
 
 
@@ -41,6 +42,8 @@ def build_space(spec: SweepSpec, document: YamlDocument, accelerator: Accelerato
     linked_grids = _linked_grids(list(dimensions.values()), spec, accelerator)
     space = Space(accelerator, tuple(_mark_tables(dimension, linked_grids) for dimension in dimensions.values()), linked_grids)
     _check_tabulated_combinations(space, document)
+    if spec.search is not None and spec.search.sampler == "exhaustive":
+        _check_enumerable(space, document)
     return space
 
 
@@ -183,6 +186,21 @@ def _index_of_value(dimension: Dimension, value: object, accelerator: Accelerato
 def _check_tabulated(axis: Axis, what: str) -> None:
     if len(axis) > MAX_TABULATED:
         raise InputError(f"{what} are tabulated for each value of '{axis.path}'", f"write at most {MAX_TABULATED} steps, or none")
+
+
+def _check_enumerable(space: Space, document: YamlDocument) -> None:
+    """Raise InputError if the designs of an exhaustive search are continuous or too many."""
+    message, fix = "is continuous, so its designs cannot be enumerated", "give it 'steps', or choose another sampler"
+    paths = [space.dimensions[number].path for number in space.continuous]
+    problems = [document.make_problem(("axes", path), message, fix) for path in paths]
+    if space.size is not None and space.size > MAX_ENUMERATED:
+        message, fix = (
+            f"{space.size:.3g} designs are too many for 'exhaustive'",
+            f"stay below {MAX_ENUMERATED:g}, or choose another sampler",
+        )
+        problems.append(document.make_problem(("search", "sampler"), message, fix))
+    if problems:
+        raise InputError.from_problems(problems)
 
 
 def _check_tabulated_combinations(space: Space, document: YamlDocument) -> None:
