@@ -177,7 +177,7 @@ def _check_outer_combinations(plan: Plan, problems: ProblemCollector) -> bool:
 
 
 def check_result_size(plan: Plan) -> None:
-    """Raise InputError if all results are kept and do not fit in memory."""
+    """Raise InputError if all results are kept and do not fit in memory; for results that are not written chunk by chunk."""
     limit = min(MAX_RESULT_BYTES, available_bytes())
     if plan.spec.keep == "all" and plan.result_bytes > limit:
         message = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
