@@ -260,6 +260,9 @@ class Efficiency(Quantity):
         return value
 
 
+KIND_BY_UNIT: dict[str, type[Quantity]] = {kind.unit: kind for kind in Quantity.__subclasses__() if kind.unit}  # those of this module
+
+
 def format_count(number: float) -> str:
     """Format a number with four digits and a prefix: 6.738 G."""
     prefix, factor = next((p, f) for p, f in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1)) if number >= f or f == 1)

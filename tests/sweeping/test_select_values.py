@@ -6,7 +6,7 @@ import xarray as xr
 
 from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
-from dse.base.units import Quantity
+from dse.base.units import KIND_BY_UNIT
 from dse.sweeping.select_values import limit_values, select_values
 
 POWER = xr.DataArray([50.0, 75.0, 100.0], dims="axis", attrs={"units": "W"})
@@ -30,7 +30,7 @@ def test_values_of_an_axis_beyond_a_limit_are_left_out(limits, expected):
     assert limited.latency.attrs["units"] == "s"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Quantity.__subclasses__() if kind.unit])
+@pytest.mark.parametrize("kind", KIND_BY_UNIT.values())
 def test_a_value_of_each_unit_is_selected_as_it_is_written_and_as_it_is_suggested(kind):
     value = kind.model_validate(kind.example).value
     results = xr.Dataset(coords={"axis": ("axis", [value, 3 * value], {"units": kind.unit})})
