@@ -108,6 +108,7 @@ class Quantity(StrictModel):
 
     unit: ClassVar[str] = ""
     example: ClassVar[str] = "2"
+    is_whole: ClassVar[bool] = False  # in the SI unit
 
     @classmethod
     def suggested_fix(cls) -> str:
@@ -178,6 +179,7 @@ class Capacity(Quantity):
 
 class Width(Quantity):
     unit, example = "bit", "32 bit"
+    is_whole = True
 
     @field_validator("value")
     @classmethod
@@ -203,6 +205,10 @@ class Power(Quantity):
     unit, example = "W", "400 W"
 
 
+class Energy(Quantity):
+    unit, example = "J", "5 mJ"
+
+
 class EnergyPerOperation(Quantity):
     unit, example = "J/FLOP", "0.5 pJ/FLOP"
 
@@ -214,7 +220,7 @@ class EnergyPerByte(Quantity):
 class Count(Quantity):
     """A whole number of at least 1."""
 
-    example = "108"
+    example, is_whole = "108", True
 
     @field_validator("value")
     @classmethod
@@ -252,6 +258,9 @@ class Efficiency(Quantity):
         if value > 1:
             raise field_error(f"an efficiency of {value:g} is above the peak", "write a fraction of the peak, 0 < efficiency <= 1")
         return value
+
+
+KIND_BY_UNIT: dict[str, type[Quantity]] = {kind.unit: kind for kind in Quantity.__subclasses__() if kind.unit}  # those of this module
 
 
 def format_count(number: float) -> str:

@@ -13,6 +13,7 @@ import xarray as xr
 
 from dse import plot
 from dse.base import catalog, output_file
+from dse.base.available_memory import available_bytes
 from dse.base.errors import InputError
 from dse.base.output_file import check_not_overwritten
 from dse.base.progress import announced_step, logger, shows_progress
@@ -50,7 +51,7 @@ def execute(options: Namespace) -> str:
     is_chunked = is_distributable(plan, results) and not is_table_path(results)
     if not is_chunked and (options.resume or options.shard or options.dask is not None or options.workers):
         raise not_distributable(plan)
-    if not is_zarr_path(results) or plan.spec.plots:
+    if plan.spec.plots or not (is_zarr_path(results) or _is_streamed(plan, results)):
         check_result_size(plan)
     if options.dry_run:
         return describe_plan(plan)
@@ -66,7 +67,7 @@ def execute(options: Namespace) -> str:
             if dataset is not None:
                 with announced_step("ranking designs"):
                     print_summary(dataset, results)
-                for note in sweep_capacity_notes(plan, dataset):
+                for note in sweep_capacity_notes(plan, dataset) if dataset.nbytes <= available_bytes() else ():
                     logger.info(f"note: {note}")
             with announced_step("writing figures"):
                 derived = _write_derived_files(plan, dataset, folder, prefix) if dataset is not None else []
@@ -115,8 +116,13 @@ def _write_derived_files(plan: Plan, dataset: xr.Dataset, folder: Path, prefix: 
     return plot.save_figures(dataset, plan.spec.plots, folder, prefix)
 
 
+def _is_streamed(plan: Plan, path: Path) -> bool:
+    """Whether a netCDF file is written chunk by chunk, so that the results may be larger than memory."""
+    return netcdf_stream.is_large(plan) and not is_table_path(path)
+
+
 def _evaluate_file(plan: Plan, path: Path) -> xr.Dataset:
-    if netcdf_stream.is_large(plan) and not is_table_path(path):
+    if _is_streamed(plan, path):
         return netcdf_stream.run_to_netcdf(plan, path, shows_progress())
     dataset = run.run_in_memory(plan, shows_progress())
     if is_table_path(path):

@@ -1,6 +1,7 @@
 """What a user may write in YAML: accelerators, model options, sweeps, searches and reductions, as frozen pydantic models.
 
 accelerator          a device; compute_unit: peaks and sparse runs of one unit; device: memory levels, overhead and cost
+accelerator_checks   names and costs that no accelerator may state
 links                numbers that follow from others; macro_parameters: peaks, bandwidths and capacities that follow from clocks and counts
 memory_technology    width, rate, energy, capacity and interface of a channel, by technology
 sweep                a sweep and its axes; workload_selection: which variants and inputs of a network it evaluates

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
-from pydantic_core import PydanticCustomError
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
-from dse.base.strict_model import KeyPath, StrictModel, field_error, nested_field_errors
+from dse.base.strict_model import StrictModel, nested_field_errors
 from dse.base.table_format import html_table
-from dse.base.units import Bandwidth, Quantity
+from dse.base.units import Quantity
 from dse.base.yaml_document import YamlDocument, load_document, to_yaml_types
+from dse.schema.accelerator_checks import impossible_costs, resource_errors
 from dse.schema.compute_unit import Identifier, Run, Scores, Unit, rename_synonyms
 from dse.schema.device import Cost, Memory, Overhead
 from dse.schema.links import NO_LINKS, Links, resolve_links
@@ -112,7 +112,9 @@ class Accelerator(StrictModel):
         """Make an accelerator from a loaded YAML document; raises InputError with every problem."""
         problems = ProblemCollector()
         data = check_stated_twice(document.data, document, problems)
-        return cls._read(dataclasses.replace(document, data=data), problems)
+        accelerator = cls._read(dataclasses.replace(document, data=data), problems)
+        accelerator.check_costs()
+        return accelerator
 
     @classmethod
     def _read(cls, document: YamlDocument, problems: ProblemCollector) -> "Accelerator":
@@ -131,16 +133,15 @@ class Accelerator(StrictModel):
 
     @model_validator(mode="after")
     def _check_resources(self) -> Self:
-        errors: list[tuple[KeyPath, PydanticCustomError]] = []
-        if self.memory[self.outermost].bandwidth is None:
-            error = field_error(f"the outermost memory level '{self.outermost}' has no bandwidth", f"add 'bandwidth: {Bandwidth.example}'")
-            errors.append((("memory", self.outermost), error))
-        for name in sorted(self.memory.keys() & self.units.keys()):
-            error = field_error(f"a unit is named '{name}' too", "rename one: results are labelled by these names")
-            errors.append((("memory", name), error))
-        if errors:
+        if errors := resource_errors(self.units, self.memory):
             raise nested_field_errors("Accelerator", errors)
         return self
+
+    def check_costs(self) -> None:
+        """Raise InputError if the costs are impossible; `replace` does not check them, as a clock may fall below a base clock."""
+        impossible = impossible_costs(self.units, self.cost)
+        if problems := [self.document.make_problem(loc, message, fix) for loc, message, fix in impossible]:
+            raise InputError.from_problems(problems)
 
     @property
     def outermost(self) -> str:

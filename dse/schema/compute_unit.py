@@ -32,7 +32,8 @@ from dse.sparsity.format import Format, assumed_width, default_format
 from dse.sparsity.grammar import PatternField
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED
 
-Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+$")]  # a part of a dotted path
+IDENTIFIER = r"^[a-z0-9_]+$"  # a part of a dotted path
+Identifier = Annotated[str, StringConstraints(pattern=IDENTIFIER)]
 
 
 def _check_tile(value: object) -> object:

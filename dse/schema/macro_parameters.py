@@ -9,6 +9,7 @@ from it. A description may state both forms if they agree to `TOLERANCE`; the pr
 `replace` sets directly is kept as it is set.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -20,6 +21,7 @@ from dse.base.errors import ProblemCollector
 from dse.base.formula import parse_formula
 from dse.base.units import Bandwidth, Capacity, Count, Frequency, MultiplyAdds, Quantity, Rate, TransferRate, Width
 from dse.base.yaml_document import YamlDocument
+from dse.schema.compute_unit import IDENTIFIER
 from dse.schema.memory_technology import add_technology_numbers
 
 TOLERANCE = 0.01  # relative: data sheets round peaks and clocks to three digits
@@ -32,10 +34,13 @@ Data = Mapping[str, object]  # of a description, as YAML states it
 
 
 def add_links(data: Data) -> Data:
-    """The data of a description with a link for each number that follows from macro-parameters and is not stated."""
+    """The data of a description with a link for each number that follows from macro-parameters and is not stated.
+
+    Units and levels whose names no formula can have get any number: the schema reports their names only.
+    """
     for loc, formula, _ in _derivable(data):
         if _at(data, loc) is None:
-            data = _insert(data, loc, {"link": formula})
+            data = _insert(data, loc, {"link": formula} if _has_valid_name(loc) else _kind(loc).example)
     return data
 
 
@@ -44,9 +49,9 @@ def check_stated_twice(data: Data, document: YamlDocument, problems: ProblemColl
     expanded = add_technology_numbers(data)
     for loc, formula, kinds in _derivable_of_stated(data):
         stated = _at(data, loc)
-        if stated is None or (isinstance(stated, Mapping) and "link" in stated):
+        if stated is None or (isinstance(stated, Mapping) and "link" in stated) or not _has_valid_name(loc):
             continue
-        kind = Rate if loc[0] == "units" else _LEVEL[loc[-1]][0]
+        kind = _kind(loc)
         derived = _evaluate(formula, kind, {path: (each, _at(expanded, tuple(path.split(".")))) for path, each in kinds.items()})
         value = _value(kind, stated)
         if derived is None or value is None:
@@ -135,6 +140,14 @@ def _derivable_of_stated(data: Data) -> Iterator[tuple[Location, str, dict[str, 
     for loc, formula, kinds in _derivable(add_technology_numbers(data)):
         if loc in stated or loc[-1] == "bandwidth":
             yield loc, formula, kinds
+
+
+def _has_valid_name(loc: Location) -> bool:
+    return re.fullmatch(IDENTIFIER, loc[1]) is not None
+
+
+def _kind(loc: Location) -> type[Quantity]:
+    return Rate if loc[0] == "units" else _LEVEL[loc[-1]][0]
 
 
 def _evaluate(formula: str, kind: type[Quantity], numbers: Mapping[str, tuple[type[Quantity], object]]) -> float | None:

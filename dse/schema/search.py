@@ -14,7 +14,7 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.base.expression import Expression, parse_expression, split_brackets
 from dse.base.strict_model import StrictModel, field_error, nested_field_errors
-from dse.base.units import Area, Power, Quantity, Time
+from dse.base.units import Area, Energy, Power, Quantity, Time
 from dse.schema.run_settings import run_settings
 
 # The results that score a design, with their meaning. Over several networks, each result is the weighted geometric mean, or that of the
@@ -33,7 +33,7 @@ SEARCH_RESULTS = {
 }
 NETWORK_RESULTS = ("performance", "speedup", "latency", "energy", "edp", "throughput", "occupancy")  # may be of one network
 COST_RESULTS = ("area", "power", "energy", "edp")
-_UNITS: dict[str, type[Quantity]] = {"area": Area, "power": Power, "latency": Time}
+_UNITS: dict[str, type[Quantity]] = {"area": Area, "power": Power, "latency": Time, "energy": Energy}
 REFINED_SHARE = 0.4  # of the trials of a search, at most, in which designs are refined
 MAX_REFINED = 600  # trials in which designs are refined
 SamplerName = Literal["evolutionary", "exhaustive", "nsga2", "nsga3", "tpe", "gp", "random", "qmc"]
@@ -92,7 +92,8 @@ class AccuracyTolerance:
 
 
 _FITS = re.compile(r"fits\s*(\[.*\])?")
-_PER_SECOND = re.compile(r"\s*(?:[A-Za-z]+\s*)?/\s*s")
+_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
+_PER_SECOND = re.compile(r"(\S+?) ?([kMG]?) ?(?:(?:token|sample|image|sequence|frame|inference|request)s?)? ?/ ?s")
 _RELATION = re.compile(r"(<=|>=)")
 
 
@@ -130,16 +131,25 @@ def _parse_bound(constrained: Expression, text: str) -> float:
     """Parse a bound: a quantity if it bounds a single result with a unit, otherwise a number in SI units."""
     single = split_brackets(constrained.names[0])[0] if isinstance(constrained.tree, ast.Name) else ""
     kind = _UNITS.get(single)
-    number = _PER_SECOND.sub("", text) if single == "throughput" else text
     try:
-        bound = kind.model_validate(text).value if kind else float(number)
+        bound = kind.model_validate(text).value if kind else _parse_throughput(text) if single == "throughput" else float(text)
         if not math.isfinite(bound):
             raise ValueError(text)
         return bound
     except ValueError as error:
-        number_fix = "write a number per second, as in '1000 tokens/s'" if single == "throughput" else "write a number, in SI units"
+        number_fix = (
+            "write a number per second, as in '1000 tokens/s' or '20 ktokens/s'"
+            if single == "throughput"
+            else "write a number, in SI units"
+        )
         fix = kind.suggested_fix() if kind else number_fix
         raise field_error(f"'{text}' is not a valid bound of '{constrained}'", fix) from error
+
+
+def _parse_throughput(text: str) -> float:
+    """Parse '20 ktokens/s', '1k/s' or '1000'; raises ValueError."""
+    match = _PER_SECOND.fullmatch(" ".join(text.split()))
+    return float(match[1]) * _PREFIXES[match[2]] if match else float(text)
 
 
 Constraint = Annotated[

@@ -88,6 +88,7 @@ SAMPLED_ATTRIBUTES = {  # where an interval of the speedup comes from samples of
     "speedup_low": {"units": "1", "long_name": "lower end of the 90% interval of the speedup"},
     "speedup_high": {"units": "1", "long_name": "9lower end of the 90% interval of the speedup"},
 }
+DESIGN_VARIABLES = ("area", "power", "cost_usd")  # of a design, whichever the network
 EXTRA_DIMS = {"bound_share": ("resource",), "execution_share": ("execution",)}  # beyond those of the sweep
 
 

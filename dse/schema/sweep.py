@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, PrivateAttr, Tag, ValidationInfo, field_validator
+from pydantic import AfterValidator, Discriminator, Field, PrivateAttr, Tag, ValidationInfo, field_validator
 
 from dse.base.dtype import OperandDtypes
 from dse.base.strict_model import AllDifferent, StrictModel, check_distinct, field_error
@@ -16,6 +16,7 @@ from dse.schema.search import SearchSpec
 from dse.schema.stored_results import SCALAR_VARIABLES, ReductionSpec, StoreOptions, objective_signs
 from dse.schema.workload_selection import DescriptionReference, WorkloadSelection
 from dse.sparsity.grammar import PatternAliases, read_pattern_aliases
+from dse.sparsity.pattern import Pattern
 from dse.workload import Workload
 
 Batch = Annotated[int, Field(ge=1, le=10**9)]
@@ -77,6 +78,24 @@ AxisSpec = Annotated[
 ]
 
 
+def _resolve_aliases(part: object, aliases: Mapping[str, Pattern], is_pattern: bool = False) -> object:
+    """A part of `axes` with patterns in the place of their names; `is_pattern`: the path around it, of an axis or a condition, is one."""
+    if isinstance(part, dict):
+        at = {key: str(key).endswith(".pattern") if "." in str(key) else is_pattern for key in part}  # keys without '.': 'values', 'when'
+        return {key: _resolve_aliases(each, aliases, at[key]) for key, each in part.items()}
+    if isinstance(part, list):
+        return [_resolve_aliases(each, aliases, is_pattern) for each in part]
+    return str(aliases[part]) if is_pattern and isinstance(part, str) and part in aliases else part
+
+
+def _check_labels(dtypes: tuple[OperandDtypes, ...]) -> tuple[OperandDtypes, ...]:
+    """Raise a validation error if two dtypes have the same label in results."""
+    for position, dtype in enumerate(dtypes):
+        if same := [other for other in dtypes[:position] if other.label == dtype.label]:
+            raise field_error(f"'{same[0].text}' and '{dtype.text}' have the label '{dtype.label}' in results", "list one of them")
+    return dtypes
+
+
 class SweepSpec(StrictModel):
     """The specification of a sweep or, with `search`, of a search."""
 
@@ -91,7 +110,7 @@ class SweepSpec(StrictModel):
     batch: Annotated[tuple[Batch, ...], AllDifferent] = Field(
         (1,), min_length=1, description="samples that are evaluated together: one number or a list", examples=["[1, 32]"]
     )
-    dtype: Annotated[tuple[OperandDtypes, ...], AllDifferent] = Field(
+    dtype: Annotated[tuple[OperandDtypes, ...], AllDifferent, AfterValidator(_check_labels)] = Field(
         min_length=1, description="number formats of the operands: one or a list", examples=["fp16"]
     )
     model: ModelOptions = Field(
@@ -184,9 +203,7 @@ class SweepSpec(StrictModel):
                     f"'{path}: {axis}' is not an axis", "write a list of values, or {from: ..., to: ..., steps: ..., scale: log}"
                 )
         aliases = read_pattern_aliases(info.context)  # the accelerators do not know the names of this file
-        if not isinstance(value, dict) or not aliases:
-            return value
-        return {path: [str(aliases.get(v, v)) for v in axis] if path.endswith(".pattern") else axis for path, axis in value.items()}
+        return _resolve_aliases(value, aliases) if aliases else value
 
 
 def read_sweep(source: Path | Mapping[str, object]) -> tuple[SweepSpec, YamlDocument]:

@@ -38,6 +38,7 @@ from dse.sweeping.variants import check_assumed_drops, select_variants
 from dse.workload import Variant, Workload
 
 RULES_VERSION = "2"  # of scoring and storing designs: searches that began with another version are not resumed
+UNREAD_KEYS = ("keep", "plots", "store")  # of a specification, by a search
 IRRELEVANT_OPTIONS = {"trials", "ask_batch", "sampler", "seed", "polish", "tie_tolerance"}  # of a search, to the score of a design
 
 Networks = Mapping[str, tuple[Workload, WorkloadSelection]]
@@ -271,7 +272,12 @@ def _load_kernels(spec: SweepSpec, document: YamlDocument, accelerator: Accelera
 
 
 def _hash_origin(spec: SweepSpec, accelerator: Accelerator, networks: Networks, kernels: tuple[FittedRecord, ...]) -> str:
-    excluded = {"search": IRRELEVANT_OPTIONS, "workloads": {"__all__": {"workload"}}, "plots": True, "store": True}
+    excluded = {
+        "search": IRRELEVANT_OPTIONS,
+        "workloads": {"__all__": {"workload"}},
+        **dict.fromkeys(UNREAD_KEYS, True),
+        "description": True,
+    }
     contents = [workload.contents_sha256() for workload, selection in networks.values() if selection.workload is not None]
     kernel_texts = [kernel.model_dump_json() for kernel in kernels]
     texts = (RULES_VERSION, spec.model_dump_json(exclude=excluded), accelerator.document.sha256, *contents, *kernel_texts)
@@ -280,7 +286,7 @@ def _hash_origin(spec: SweepSpec, accelerator: Accelerator, networks: Networks, 
 
 def _warn_of_spec(spec: SweepSpec, document: YamlDocument) -> tuple[str, ...]:
     """Warnings about keys of the specification that a search does not read, and about several dtypes."""
-    unread = [key for key in ("keep", "plots", "store") if key in spec.model_fields_set]
+    unread = [key for key in UNREAD_KEYS if key in spec.model_fields_set]
     problems = [document.make_problem((key,), "a search does not read this", "remove it, or run 'dse sweep'") for key in unread]
     if len(list_dtypes(spec)) > 1:
         what = "accuracies do not depend on the dtype: what quantisation costs beyond pruning is not counted"

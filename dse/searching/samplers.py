@@ -33,7 +33,6 @@ from dse.searching.space import DesignMatrix, Dimension, Space
 BATCH, SHARED = "batch", "shared"  # user attributes of a study: state before its last batch; whether several workers fill it
 SEQUENCES, PARENTS = "qmc:", ":parent:"  # system attributes of Optuna's samplers: positions in sequences; parents of a generation
 RECALLED_BATCHES = 200  # at most, in the history of a recalled study
-MAX_DESIGNS = 10**9
 CHUNK_DESIGNS = 65536  # evaluated before the archive is updated
 
 
@@ -294,15 +293,9 @@ def _best_so_far(archive: Archive) -> str:
 
 
 def evaluate_all(archive: Archive, advance: Callable[[int], object] = no_progress) -> None:
-    """Evaluate all designs of a space; raises InputError if it is continuous or too large."""
+    """Evaluate all designs of a grid."""
     space = archive.evaluator.space
-    if space.size is None:
-        path = space.dimensions[space.continuous[0]].path
-        raise InputError(f"'{path}' is continuous, so its designs cannot be enumerated", "give it 'steps', or choose another sampler")
-    if space.size > MAX_DESIGNS:
-        raise InputError(
-            f"{space.size:.3g} designs are too many for 'exhaustive'", f"stay below {MAX_DESIGNS:g}, or choose another sampler"
-        )
+    assert space.size is not None, "no dimension of a grid is continuous"
     for start in range(0, space.size, CHUNK_DESIGNS):
         if start == CHUNK_DESIGNS and not archive.feasible_count:
             check_infeasibility(archive.evaluator)

@@ -1,6 +1,6 @@
 """A design as an accelerator description: each changed number says what it was, costs are those of the cost model."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import yaml
 
@@ -9,8 +9,9 @@ from dse.base.units import Quantity
 from dse.model.cost.area import area
 from dse.model.cost.coefficients import has_known_process
 from dse.model.cost.design import Design
-from dse.model.cost.power import power
+from dse.model.cost.power import power, static_power
 from dse.schema.accelerator import Accelerator
+from dse.schema.accelerator_checks import highest_clock, impossible_costs
 from dse.searching.archive import Archive
 
 Description = dict[str, object]
@@ -44,10 +45,26 @@ def describe_variation(
     varied = accelerator.replace({**numbers, **(switched or {})})
     if not changed and not switched:
         return accelerator.to_dict()
+    varied = varied.replace(_lowered_clocks(varied))
     if not has_known_process(Design(varied)):
-        data = varied.to_dict()
-        return {**data, "cost": {key: value for key, value in data.get("cost", {}).items() if key not in ("area", "power")}}
-    return varied.replace(_costs(accelerator, varied)).to_dict()
+        return _without_costs(varied, ("area", "power", "idle"))
+    priced = varied.replace(_costs(accelerator, varied))
+    return _without_costs(priced, [loc[-1] for loc, _, _ in impossible_costs(priced.units, priced.cost)])
+
+
+def _without_costs(accelerator: Accelerator, keys: Collection[object]) -> Description:
+    data = accelerator.to_dict()
+    return {**data, "cost": {key: value for key, value in data["cost"].items() if key not in keys}} if data.get("cost") else data
+
+
+def _lowered_clocks(varied: Accelerator) -> Description:
+    """The clock of the peaks in the place of clocks under load above it: the power of such a design sustains its peaks."""
+    clock, impossible = highest_clock(varied.units), impossible_costs(varied.units, varied.cost)
+    return {
+        ".".join(map(str, loc)): {"value": clock.text, "kind": "derived", "source": "the clock of the peaks"}
+        for loc, _, _ in impossible
+        if clock is not None and loc != ("cost", "idle")
+    }
 
 
 def _exact_text(accelerator: Accelerator, path: str, value: float, unit: str) -> str:
@@ -63,9 +80,9 @@ def _text(accelerator: Accelerator, path: str) -> str:
 
 
 def _costs(accelerator: Accelerator, varied: Accelerator) -> Description:
-    """The area and power of the varied design, where the description states those of the original one."""
+    """The area, power and idle power of the varied design, where the description states those of the original one."""
     design = Design(varied, {}, accelerator.base)
-    results = {"cost.area": (area, "mm^2", 1e-6), "cost.power": (power, "W", 1.0)}
+    results = {"cost.area": (area, "mm^2", 1e-6), "cost.power": (power, "W", 1.0), "cost.idle": (static_power, "W", 1.0)}
     stated = {path: result for path, result in results.items() if accelerator.at(path) is not None}
     return {
         path: {"value": f"{float(evaluate(design)) / size:.6g} {unit}", "kind": "derived",

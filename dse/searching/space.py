@@ -25,7 +25,6 @@ RUN_SETTINGS = ("batch", "dtype")  # paths of dimensions that say how a network 
 DesignMatrix = Float[np.ndarray, "design dimension"]
 
 VALUES_PER_OCTAVE = 16  # of the grid of a continuous tabulated dimension
-COUNT_SUFFIXES = (".processors", ".channels")  # of paths whose values are whole numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +74,7 @@ class Dimension:
         if not self.continuous:
             return np.sort(self.axis.values)
         spaced = np.geomspace(low, high, 2 + int(VALUES_PER_OCTAVE * np.log2(high / low)))
-        grid = np.unique(np.round(spaced)) if self.path.endswith(COUNT_SUFFIXES) else spaced
+        grid = np.unique(np.round(spaced)) if self.axis.is_whole else spaced
         return grid if self.described is None or not self.conditions else np.union1d(grid, [self.described])
 
     def is_active(self, designs: DesignMatrix) -> Bool[np.ndarray, "design"]:
@@ -174,7 +173,7 @@ class Space:
         """The same designs with the description's value where a condition does not hold, and tabulated values rounded down to the grid."""
         designs = designs.copy()
         for number, dimension in enumerate(self.dimensions):
-            if dimension.continuous and dimension.path.endswith(COUNT_SUFFIXES):
+            if dimension.continuous and dimension.axis.is_whole:
                 designs[:, number] = np.round(designs[:, number])
             column = designs[:, number]
             if dimension.conditions and dimension.described is not None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dse.base.display_units import format_quantity
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.units import Quantity
 from dse.base.yaml_document import YamlDocument
@@ -16,10 +17,11 @@ from dse.model.memory_levels import capacity_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import FreeAxis, RangeAxis, SweepSpec
 from dse.searching.fixed_runs import chosen_settings, list_dtypes
-from dse.searching.space import COUNT_SUFFIXES, VALUES_PER_OCTAVE, Dimension, LinkedGrid, Space
-from dse.sweeping.axis import Axis, parse_axis
+from dse.searching.space import VALUES_PER_OCTAVE, Dimension, LinkedGrid, Space
+from dse.sweeping.axis import ROUNDING, Axis, parse_axis
 from dse.sweeping.linked_axes import check_linked_values
 
+MAX_ENUMERATED = 10**9  # designs of an exhaustive search
 MAX_TABULATED = 1000  # values of an axis, or combinations of several
 
 
@@ -42,6 +44,8 @@ def build_space(spec: SweepSpec, document: YamlDocument, accelerator: Accelerato
     marked = tuple(_mark_tables(dimension, linked_grids, accelerator) for dimension in dimensions.values())
     space = Space(accelerator, marked, linked_grids)
     _check_tabulated_combinations(space, document)
+    if spec.search is not None and spec.search.sampler == "exhaustive":
+        _check_enumerable(space, document)
     return space
 
 
@@ -88,7 +92,7 @@ def _linked_values(accelerator: Accelerator, path: str, used: Mapping[str, Dimen
         return np.unique(values)
     low, high = np.min(values), np.max(values)
     spaced = np.geomspace(low, high, 2 + int(VALUES_PER_OCTAVE * np.log2(high / low)))
-    return np.unique(np.round(spaced)) if path.endswith(COUNT_SUFFIXES) else spaced
+    return np.unique(np.round(spaced)) if accelerator.at(path).is_whole else spaced
 
 
 def _ends(dimension: Dimension) -> np.ndarray:
@@ -143,7 +147,7 @@ def _add_conditions(dimension: Dimension, when: Mapping[str, object], earlier: S
     """The dimension with its conditions, and with the description's value among the values of its axis."""
     if not when:
         return dimension
-    conditions = _parse_conditions(dimension.path, when, earlier)
+    conditions = _parse_conditions(dimension.path, when, earlier, accelerator)
     described = _parse_described(accelerator, dimension.axis)
     if described is None:
         message = f"'{accelerator.name}' gives no '{dimension.path}' for the designs in which its condition does not hold"
@@ -157,26 +161,50 @@ def _add_conditions(dimension: Dimension, when: Mapping[str, object], earlier: S
     return replace(dimension, axis=extended, described=len(axis), conditions=conditions)
 
 
-def _parse_conditions(path: str, when: Mapping[str, object], earlier: Sequence[Dimension]) -> tuple[tuple[int, int], ...]:
+def _parse_conditions(
+    path: str, when: Mapping[str, object], earlier: Sequence[Dimension], accelerator: Accelerator
+) -> tuple[tuple[int, int], ...]:
     """Indices of dimensions and of their required values. Dimensions come before those that depend on them, so there are no cycles."""
     names, conditions = [dimension.path for dimension in earlier], []
     for other, value in when.items():
         if other not in names:
             raise InputError(f"'{path}' depends on '{other}', which is not an axis before it", did_you_mean(other, names))
-        dimension = earlier[names.index(other)]
-        labels = [str(label) for label in dimension.axis.values]
-        if dimension.continuous or str(value) not in labels:
-            raise InputError(f"'{other}' is never '{value}'", f"write one of its values: {', '.join(labels)}")
-        conditions.append((names.index(other), labels.index(str(value))))
+        number = names.index(other)
+        conditions.append((number, _index_of_value(earlier[number], value, accelerator)))
     return tuple(conditions)
+
+
+def _index_of_value(dimension: Dimension, value: object, accelerator: Accelerator) -> int:
+    """The index of a value of a dimension, which is written as in a description."""
+    path, axis = dimension.path, dimension.axis
+    if dimension.continuous:
+        raise InputError(f"'{path}' takes any value of a range, and a condition is about single ones", "give it 'steps', or write a list")
+    (required,) = parse_axis(path, [value], [accelerator]).values
+    is_equal = np.isclose(axis.values, required, rtol=ROUNDING, atol=0) if axis.values.dtype.kind == "f" else axis.values == required
+    if not is_equal.any():
+        texts = [format_quantity(label, axis.unit or "1") if isinstance(label, float) else str(label) for label in axis.values.tolist()]
+        raise InputError(f"'{path}' is never '{value}'", f"write one of its values: {', '.join(texts)}")
+    return int(np.flatnonzero(is_equal)[0])
 
 
 def _check_tabulated(axis: Axis, what: str) -> None:
     if len(axis) > MAX_TABULATED:
         raise InputError(f"{what} are tabulated for each value of '{axis.path}'", f"write at most {MAX_TABULATED} steps, or none")
-    fractions = axis.values[axis.values % 1 > 0] if axis.path.endswith(COUNT_SUFFIXES) else []
-    if len(fractions):
-        raise InputError(f"'{axis.path}' takes {fractions[0]:.6g}, which is not a count", "list whole numbers, or leave 'steps' out")
+
+
+def _check_enumerable(space: Space, document: YamlDocument) -> None:
+    """Raise InputError if the designs of an exhaustive search are continuous or too many."""
+    message, fix = "is continuous, so its designs cannot be enumerated", "give it 'steps', or choose another sampler"
+    paths = [space.dimensions[number].path for number in space.continuous]
+    problems = [document.make_problem(("axes", path), message, fix) for path in paths]
+    if space.size is not None and space.size > MAX_ENUMERATED:
+        message, fix = (
+            f"{space.size:.3g} designs are too many for 'exhaustive'",
+            f"stay below {MAX_ENUMERATED:g}, or choose another sampler",
+        )
+        problems.append(document.make_problem(("search", "sampler"), message, fix))
+    if problems:
+        raise InputError.from_problems(problems)
 
 
 def _check_tabulated_combinations(space: Space, document: YamlDocument) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
-from dse.base.units import Count, Quantity
+from dse.base.units import Quantity
 from dse.schema.accelerator import Accelerator
 from dse.schema.links import quantity_kind
 from dse.schema.sweep import ListAxis, RangeAxis
@@ -27,10 +27,15 @@ from dse.sparsity import grammar
 Role = Literal["rate", "categorical", "tabulated", "unused"]
 
 MAX_CATEGORICAL_STEPS = 1000
+ROUNDING = 1e-12  # relative: of a logarithmic range
 ENERGY_PATH = re.compile(r"(units|memory)\.\w+\.energy(\.\w+)?")
 _CATEGORICAL = re.compile(
-    r"units\.\w+\.runs\.\w+\.(pattern|dtypes|enabled|expanded|format\.\w+|scores\.(tile|zeros|index))|memory\.\w+\.technology|cost\.family"
+    r"units\.\w+\.runs\.\w+\.("
+    r"pattern|dtypes|enabled|expanded|zeros|tile|format\.\w+|scores\.(tile|zeros|index)"
+    r"|activations\.(zeros|tokens|gathers_weights|detected|format\.\w+)"
+    r")|memory\.\w+\.technology|cost\.family"
 )
+_SWITCHES = (".enabled", ".gathers_weights", ".detected")
 
 
 class QuantityTexts(Sequence[str]):
@@ -54,13 +59,17 @@ class QuantityTexts(Sequence[str]):
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """One axis; `yaml_values` as a description states them, `values` as floats in the SI `unit` or as labels (text, bools)."""
+    """One axis; `yaml_values` as a description states them, `values` as floats in the SI `unit` or as labels (text, bools).
+
+    `is_whole`: all values, and those in between that a search may take, are whole numbers.
+    """
 
     path: str
     yaml_values: Sequence[object]
     values: Shaped[np.ndarray, "value"]
     unit: str
     role: Role = "unused"
+    is_whole: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -91,18 +100,23 @@ def parse_axis(path: str, spec: RangeAxis | ListAxis | Sequence[object], acceler
     if role == "categorical" and isinstance(spec, RangeAxis) and (spec.steps or 0) > MAX_CATEGORICAL_STEPS:
         message = f"'{path}' changes what is stored, so its values are evaluated separately"
         raise InputError(message, f"write at most {MAX_CATEGORICAL_STEPS} steps")
-    numbers, unit = _parse_numbers(path, (spec.start, spec.stop) if isinstance(spec, RangeAxis) else tuple(spec), accelerators)
+    numbers, kind = _parse_numbers(path, (spec.start, spec.stop) if isinstance(spec, RangeAxis) else tuple(spec), accelerators)
     if isinstance(spec, RangeAxis):
         start, stop = numbers
         numbers = (np.geomspace if spec.scale == "log" else np.linspace)(start, stop, spec.steps or 2)
+    numbers = _round_whole(path, numbers) if kind.is_whole else numbers
     if len(np.unique(numbers)) < len(numbers):
         raise _repeated_value(path)
-    fractions = (
-        numbers[numbers % 1 > 0] if issubclass(quantity_kind(Accelerator, tuple(path.split("."))) or Quantity, Count) else numbers[:0]
-    )
+    return Axis(path, QuantityTexts(numbers, kind.unit), numbers, kind.unit, role, kind.is_whole)
+
+
+def _round_whole(path: str, numbers: Float[np.ndarray, "value"]) -> Float[np.ndarray, "value"]:
+    """Numbers without the rounding errors of a logarithmic scale; raises InputError if one is not whole."""
+    whole = np.round(numbers)
+    fractions = numbers[~np.isclose(numbers, whole, rtol=ROUNDING, atol=0)]
     if len(fractions):
-        raise InputError(f"'{path}' takes {fractions[0]:.6g}, which is not a count", "list whole numbers, or take other steps")
-    return Axis(path, QuantityTexts(numbers, unit), numbers, unit, role)
+        raise InputError(f"'{path}' takes {fractions[0]:.6g}, which is not a whole number", "list whole numbers, or take other steps")
+    return whole
 
 
 def _check_path(path: str, spec: RangeAxis | Sequence[object], accelerators: Sequence[Accelerator]) -> None:
@@ -113,10 +127,14 @@ def _check_path(path: str, spec: RangeAxis | Sequence[object], accelerators: Seq
     for accelerator in accelerators:
         if path not in accelerator.paths():
             raise InputError(f"'{accelerator.name}' has no '{path}'", did_you_mean(path, accelerator.paths()))
+    if quantity_kind(Accelerator, tuple(path.split("."))) is None and not _CATEGORICAL.fullmatch(path):
+        raise InputError(f"'{path}' is not a number", "write an accelerator for each value")
 
 
-def _parse_numbers(path: str, raw: Sequence[object], accelerators: Sequence[Accelerator]) -> tuple[Float[np.ndarray, "value"], str]:
-    """Values and their unit, checked on every accelerator and read by the first one."""
+def _parse_numbers(
+    path: str, raw: Sequence[object], accelerators: Sequence[Accelerator]
+) -> tuple[Float[np.ndarray, "value"], type[Quantity]]:
+    """Values and their kind, checked on every accelerator and read by the first one."""
     if None in raw:
         raise InputError(f"'{path}' takes a value that is empty", "write a number with its unit each time")
     if any(isinstance(value, dict) and "link" in value for value in raw):
@@ -128,16 +146,16 @@ def _parse_numbers(path: str, raw: Sequence[object], accelerators: Sequence[Acce
                 quantity = _read_value(accelerator, path, value)
                 quantities += [quantity] * (accelerator is accelerators[0])
     problems.raise_if_any()
-    return np.array([quantity.value for quantity in quantities]), type(quantities[0]).unit
+    return np.array([quantity.value for quantity in quantities]), type(quantities[0])
 
 
 def _parse_labels(path: str, raw: RangeAxis | Sequence[object]) -> Axis:
     """An axis of texts or switches; a list (of dtypes) is labelled by its items."""
     if isinstance(raw, RangeAxis):
-        raise InputError(f"'{path}' is not a number", "write a list of values, as in '[true, false]'")
+        raise InputError(f"'{path}' takes no range", "write a list of values, as in '[true, false]'")
     if any(isinstance(value, dict) or value is None for value in raw):
         raise InputError(f"'{path}' takes one plain value at a time", "write texts, switches or lists")
-    if path.endswith(".enabled") and not all(isinstance(value, bool) for value in raw):
+    if path.endswith(_SWITCHES) and not all(isinstance(value, bool) for value in raw):
         raise InputError(f"'{path}' is a switch", "write true and false")
     problems, labels = ProblemCollector(), list[bool | str]()
     for value in raw:
@@ -162,7 +180,10 @@ def _repeated_value(path: str) -> InputError:
 def _read_value(accelerator: Accelerator, path: str, raw: object) -> Quantity:
     """A value as the schema of accelerators reads it; its problems get their file and line from the caller, who knows the sweep's."""
     try:
-        return accelerator.replace({path: raw}).at(path)
+        varied = accelerator.replace({path: raw})
+        if path.startswith("cost."):
+            varied.check_costs()
+        return varied.at(path)
     except InputError as error:
         problems = [replace(problem, file=None, line=None, key="", message=_name_other(problem, path)) for problem in error.problems]
         raise InputError.from_problems(problems) from error

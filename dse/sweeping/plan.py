@@ -18,12 +18,13 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.efficiency.interval import SAMPLES
 from dse.model.efficiency.kernel_file import FittedRecord
 from dse.schema.accelerator import Accelerator
-from dse.schema.stored_results import with_interval_variables
+from dse.schema.stored_results import DESIGN_VARIABLES, EXTRA_DIMS, with_interval_variables
 from dse.schema.sweep import SweepSpec
 from dse.sweeping.axis import Axis, Role, iterate_combinations
 from dse.workload import Variant, Workload
 
 Position = dict[str, int]  # along some dimensions of the results
+VARIANT_OBJECTIVES = ("accuracy", "accuracy_drop", "sparsity", "nominal_sparsity")
 ROLE_EFFECTS: dict[Role, str] = {
     "rate": "scales a rate",
     "categorical": "changes what runs",
@@ -50,6 +51,18 @@ class Plan:
         axes = {axis.path: len(axis) for axis in self.axes}
         sizes = {"batch": len(self.spec.batch), "dtype": len(self.spec.dtype), "variant": len(self.variants)}
         return {"accelerator": len(self.accelerators), **axes, **sizes}
+
+    def dims_of(self, name: str) -> tuple[str, ...]:
+        """Dimensions of a stored result, an axis or an objective of the variants."""
+        paths = [axis.path for axis in self.axes]
+        if name in paths:
+            return (name,)
+        if name in VARIANT_OBJECTIVES:
+            return ("variant",)
+        if name in DESIGN_VARIABLES:
+            return ("accelerator", *paths)
+        numeric = {axis.path for axis in self.axes if axis.role != "categorical"} if name == "footprint" else ()
+        return (*(dim for dim in self.dims if dim not in numeric), *EXTRA_DIMS.get(name, ()))
 
     @property
     def inner_axes(self) -> list[Axis]:

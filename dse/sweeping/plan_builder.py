@@ -31,13 +31,12 @@ from dse.schema.sweep import SweepSpec, read_sweep
 from dse.sweeping.axis import Axis, parse_axis
 from dse.sweeping.descriptions import load_accelerators, load_workloads
 from dse.sweeping.linked_axes import changed_paths, check_linked_values, link_accelerators, mark_roles
-from dse.sweeping.plan import Plan
+from dse.sweeping.plan import VARIANT_OBJECTIVES, Plan
 from dse.sweeping.variants import check_assumed_drops, select_variants
 from dse.workload import Variant, Workload
 
 MAX_RESULT_BYTES = 32 * 10**9
 MAX_OUTER_COMBINATIONS = 1000
-VARIANT_OBJECTIVES = ("accuracy", "accuracy_drop", "sparsity", "nominal_sparsity")
 
 
 def load_plan(reference: catalog.Reference) -> Plan:
@@ -117,6 +116,9 @@ class _SpecReader:
         for path, written in self.spec.free_axes.items():
             with self.problems.collect(*self.document.locate(("axes", path))):
                 axes.append(parse_axis(path, written, accelerators))
+            if getattr(written, "when", {}):
+                fix = "remove 'when', or run 'dse search'"
+                self.problems.add(self.document.make_problem(("axes", path, "when"), "a sweep has no conditional axes", fix))
         check_linked_values(axes, accelerators, self.document, self.problems)
         return list(mark_roles(axes, accelerators, set(), tabulated))
 
@@ -175,7 +177,7 @@ def _check_outer_combinations(plan: Plan, problems: ProblemCollector) -> bool:
 
 
 def check_result_size(plan: Plan) -> None:
-    """Raise InputError if all results are kept and do not fit in memory."""
+    """Raise InputError if all results are kept and do not fit in memory; for results that are not written chunk by chunk."""
     limit = min(MAX_RESULT_BYTES, available_bytes())
     if plan.spec.keep == "all" and plan.result_bytes > limit:
         message = f"the results would take {plan.result_bytes / 1e9:.3g} GB, and are kept in memory"
@@ -240,8 +242,9 @@ def _check_reduction(plan: Plan, problems: ProblemCollector) -> None:
         hint = did_you_mean(name, [*available, *SCALAR_VARIABLES])
         fix = f"add '{name}' to the 'variables' of 'store'" if name in SCALAR_VARIABLES else hint
         problems.add(document.make_problem(("keep",), f"'{name}' is not a stored result, an axis or a coordinate of the variants", fix))
-    if objectives and objectives <= set(available) - set(SCALAR_VARIABLES) | {"area", "power"}:
+    used = {dim for name in objectives for dim in plan.dims_of(name)}
+    if objectives and objectives <= set(available) and (missing := [dim for dim in plan.dims if dim not in used]):
         fix = "write another objective, as 'latency'" if isinstance(spec.keep, TopReduction) else "add 'latency'"
-        problems.add(document.make_problem(("keep",), "no objective depends on both the network and the design", fix))
+        problems.add(document.make_problem(("keep",), f"no objective depends on {', '.join(map(repr, missing))}", fix))
     if spec.keep != "all" and spec.plots:
         problems.add(document.make_problem(("plots",), "figures need all results", "leave 'plots' out, or write 'keep: all'"))

@@ -14,7 +14,7 @@ from dse.model.efficiency.probability import probability_above_one
 from dse.model.host_time import HOST_RESOURCE
 from dse.model.terms import OVERHEAD_RESOURCE
 from dse.schema.accelerator import Accelerator
-from dse.schema.stored_results import ATTRIBUTES, EXTRA_DIMS, SAMPLED_ATTRIBUTES
+from dse.schema.stored_results import ATTRIBUTES, SAMPLED_ATTRIBUTES
 from dse.sweeping import cost, serving
 from dse.sweeping.accuracy_losses import ASSUMED_DROP
 from dse.sweeping.compile import CompiledSweep
@@ -58,7 +58,7 @@ class ResultArrays:
             self.arrays["largest_batch"][index] = footprint.largest_batch(capacity)
         if "footprint" in self.arrays:
             position = dict(zip(self.dims, index, strict=True))
-            self.arrays["footprint"][tuple(position[dim] for dim in footprint_dims(self.plan))] = footprint.total
+            self.arrays["footprint"][tuple(position[dim] for dim in self.plan.dims_of("footprint"))] = footprint.total
 
     def add_shares(self, job: Job, breakdown: Float[np.ndarray, "execution resource ..."], latency: Float[np.ndarray, "..."]) -> None:
         """Store the shares of the latency of one job by resource and by execution, from its breakdown [s].
@@ -116,10 +116,7 @@ class ResultArrays:
 
     def to_dataset(self) -> xr.Dataset:
         """All results as variables without attributes, with what the specification derives from them."""
-        dims = tuple(self.dims)
-        variables = {name: ((*dims, *EXTRA_DIMS.get(name, ())), array) for name, array in self.arrays.items() if name != "footprint"}
-        if "footprint" in self.arrays:
-            variables["footprint"] = (footprint_dims(self.plan), self.arrays["footprint"])
+        variables = {name: (self.plan.dims_of(name), array) for name, array in self.arrays.items()}
         dataset = label_dataset(self.compiled).assign(variables)
         if "speedup" in self.plan.spec.store.variables:
             dataset = with_speedup(dataset)
@@ -161,12 +158,6 @@ class ResultArrays:
         return np.asarray(np.inf if capacity is None else capacity)
 
 
-def footprint_dims(plan: Plan) -> tuple[str, ...]:
-    """Dimensions on which the footprint depends: all but the axes of rates and capacities."""
-    numeric = {axis.path for axis in plan.axes if axis.role != "categorical"}
-    return tuple(dim for dim in plan.dims if dim not in numeric)
-
-
 def _allocate_arrays(plan: Plan, resources: int, executions: int) -> dict[str, np.ndarray]:
     """Arrays for the results that jobs compute; `resources`, `executions`: sizes of the extra dimensions."""
     dtype, stored = plan.spec.store.dtype, plan.spec.store.variables
@@ -180,7 +171,7 @@ def _allocate_arrays(plan: Plan, resources: int, executions: int) -> dict[str, n
     if "largest_batch" in stored:
         arrays["largest_batch"] = _zeros(plan, dtype)
     if "footprint" in stored:
-        arrays["footprint"] = np.zeros([plan.dims[dim] for dim in footprint_dims(plan)], dtype)
+        arrays["footprint"] = np.zeros([plan.dims[dim] for dim in plan.dims_of("footprint")], dtype)
     if plan.has_lower_bound:
         arrays |= {f"{name}_bound": _zeros(plan, dtype) for name in latencies}
     if plan.has_intervals:

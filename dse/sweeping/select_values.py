@@ -12,11 +12,7 @@ from jaxtyping import Bool
 
 from dse.base.display_units import format_quantity
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
-from dse.base.units import Area, Bandwidth, Capacity, EnergyPerByte, EnergyPerOperation, Length, Power, Quantity, Rate, Time, parse_quantity
-
-QUANTITIES: dict[str, type[Quantity]] = {
-    kind.unit: kind for kind in (Rate, Bandwidth, Capacity, Time, Area, Length, Power, EnergyPerOperation, EnergyPerByte)
-}
+from dse.base.units import KIND_BY_UNIT, parse_quantity
 
 
 def select_values(dataset: xr.Dataset, values: Mapping[str, str]) -> xr.Dataset:
@@ -93,4 +89,4 @@ def parse_number(text: str, unit: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        return parse_quantity(text, QUANTITIES[unit]) if unit in QUANTITIES and text[:1].isdigit() else None
+        return parse_quantity(text, KIND_BY_UNIT[unit]) if unit in KIND_BY_UNIT and text[:1].isdigit() else None

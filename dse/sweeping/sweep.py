@@ -12,7 +12,7 @@ from dse.sweeping import netcdf_stream, run, store
 from dse.sweeping.distributed.run import run_distributed
 from dse.sweeping.distributed.sink import is_zarr_path
 from dse.sweeping.plan import Plan
-from dse.sweeping.plan_builder import check_result_size, load_plan
+from dse.sweeping.plan_builder import load_plan
 
 
 def sweep(
@@ -71,7 +71,6 @@ def sweep(
             return run_distributed(plan, Path(out), executor=executor, resume=resume, shard=shard).to_dataset()
     if executor is not None or resume or shard is not None:
         raise not_distributable(plan)
-    check_result_size(plan)
     if out is None:
         return run.run_in_memory(plan)
     output_file.check_writable(Path(out))

@@ -61,6 +61,9 @@ def _select_methods(
 ) -> list[str]:
     if selection.methods == "all":
         return workload.methods
+    if not selection.methods and not selection.patterns:
+        fix = "write 'all', a method, or 'patterns'"
+        problems.add(document.make_problem(key, f"no variant of '{workload.name}' is selected", fix))
     available = (*workload.methods, "dense")
     for index, method in enumerate(selection.methods):
         if method not in available:

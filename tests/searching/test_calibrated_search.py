@@ -237,7 +237,7 @@ def test_the_command_warns_of_transferred_kernels_and_exits_3_where_nothing_is_f
     [
         (
             "\n  units.tensor.processors: {from: 16, to: 128, steps: 8, scale: log}",
-            "takes 21.5344, which is not a count; list whole numbers",
+            "takes 21.5344, which is not a whole number; list whole numbers",
         ),
         (
             "\n  units.tensor.processors: {from: 1, to: 1000}\n  units.vector.processors: {from: 1, to: 1000}",

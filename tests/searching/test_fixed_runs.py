@@ -70,7 +70,7 @@ def test_results_in_a_dtype_are_those_of_designs_that_have_it(folder):
 
 
 def test_results_without_brackets_do_not_depend_on_those_with_them(folder):
-    search = "maximize: [performance]\nconstraints: ['latency <= 1 s', 'energy <= 1e9'"
+    search = "maximize: [performance]\nconstraints: ['latency <= 1 s', 'energy <= 1e9 J'"
     _, alone = evaluate(folder, search + "]")
     _, together = evaluate(folder, search + ", 'latency[./net, batch=64] <= 1 s', 'energy[dtype=int8] <= 1e9']")
     for name, values in alone.items():

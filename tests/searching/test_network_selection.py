@@ -79,7 +79,7 @@ def test_what_fits_is_what_a_sweep_says(folder):
         ("latency[] <= 1 ms", "is not a result of a network"),
         ("speed[./net] <= 1", "'speed' in 'speed\\[./net\\]' is not a result"),
         ("latency[./net] <= 1 mm^2", "is not a valid bound"),
-        ("throughput[./net] >= fast", "write a number per second, as in '1000 tokens/s'"),
+        ("throughput[./net] >= fast", "write a number per second, as in '1000 tokens/s' or '20 ktokens/s'"),
         ("fits[lama]", "'lama' in 'occupancy\\[lama\\]' is not a workload of this search"),
     ],
 )

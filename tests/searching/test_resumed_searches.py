@@ -77,6 +77,16 @@ def test_an_incomplete_last_line_of_a_journal_is_removed(folder, capsys):
     assert len(trials(journal(out), TrialState.COMPLETE)) == 40
 
 
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_what_a_search_does_not_read_may_change_before_it_is_resumed(folder):
+    path, out = write(folder, LONG.replace(f"trials: {TRIALS}", "trials: 10")), folder / "out"
+    assert main(["search", str(path), "-o", str(out)]) == 0
+    text = path.read_text().replace("trials: 10", "trials: 20")
+    path.write_text(f"description: a small search\nkeep: summary\nplots: [speedup]\nstore: {{variables: [latency]}}\n{text}")
+    assert main(["search", str(path), "-o", str(out), "--resume"]) == 0
+    assert len(trials(journal(out), TrialState.COMPLETE)) == 20
+
+
 DAMAGES = {
     "a bit": lambda lines: [*lines[:5], lines[5][:20] + b"x" + lines[5][21:], *lines[6:]],
     "a lost line": lambda lines: lines[:5] + lines[6:],

@@ -20,7 +20,7 @@ def specification(folder, search: str, sizes=SIZES, axes: str = AXES):
 
 
 def evaluate(folder, sizes) -> tuple[Evaluator, dict[str, np.ndarray]]:
-    search = "maximize: ['throughput - batch']\nconstraints: [fits, energy <= 1e9]"
+    search = "maximize: ['throughput - batch']\nconstraints: [fits, energy <= 1e9 J]"
     evaluator = run.load_evaluator(specification(folder, search, sizes))
     return evaluator, evaluator.evaluate(evaluator.space.grid_designs(0, evaluator.space.size))
 
@@ -65,7 +65,7 @@ def specification_of_dtypes(folder, search: str, dtypes, sizes=(4,)):
 
 
 def evaluate_dtypes(folder, dtypes, sizes=(4,)) -> tuple[Evaluator, dict[str, np.ndarray]]:
-    search = "maximize: [throughput]\nconstraints: [fits, energy <= 1e9]"
+    search = "maximize: [throughput]\nconstraints: [fits, energy <= 1e9 J]"
     evaluator = run.load_evaluator(specification_of_dtypes(folder, search, dtypes, sizes))
     return evaluator, evaluator.evaluate(evaluator.space.grid_designs(0, evaluator.space.size))
 

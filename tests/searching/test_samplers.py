@@ -1,5 +1,7 @@
 """Samplers and local search, compared with the evaluation of every design of a grid."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,9 @@ import dse
 from dse.base.errors import InfeasibleError, InputError
 from dse.searching import local_search, run, samplers
 from dse.searching.archive import Archive
+from dse.searching.problem import load_problem
 from dse.searching.samplers import evaluate_all
-from tests.searching.search_specs import CONTINUOUS, LIMITED, make_evaluator, write
+from tests.searching.search_specs import AXES, CONTINUOUS, LIMITED, make_evaluator, write
 
 
 def score_all(evaluator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -89,9 +92,18 @@ def test_the_same_seed_gives_the_same_archive_for_any_chunk_size(folder, monkeyp
     np.testing.assert_array_equal(archives[0].values, archives[1].values)
 
 
-def test_continuous_axes_cannot_be_searched_exhaustively(folder):
-    with pytest.raises(InputError, match="is continuous, so its designs cannot be enumerated"):
-        dse.search(write(folder, LIMITED + "sampler: exhaustive\n", CONTINUOUS))
+def test_what_cannot_be_enumerated_is_refused_where_it_is_written(folder):
+    path = write(folder, LIMITED + "sampler: exhaustive\n", CONTINUOUS)
+    with pytest.raises(InputError) as caught:
+        load_problem(path)
+    lines = [number for number, line in enumerate(path.read_text().splitlines(), start=1) if "scale: log" in line]
+    assert [problem.line for problem in caught.value.problems] == lines
+    for problem in caught.value.problems:
+        assert str(problem).endswith("is continuous, so its designs cannot be enumerated; give it 'steps', or choose another sampler")
+    path = write(folder, LIMITED + "sampler: exhaustive\n", AXES.replace("steps: 12", "steps: 30000"))
+    message = "search.sampler: 4.32e+10 designs are too many for 'exhaustive'; stay below 1e+09, or choose another sampler"
+    with pytest.raises(InputError, match=re.escape(message)):
+        load_problem(path)
 
 
 def test_the_hardest_constraint_is_reported_where_nothing_is_feasible(folder):

@@ -13,6 +13,7 @@ from dse.searching.samplers import evaluate_all
 from tests.searching.search_specs import write
 
 SWITCH = "\n  units.tensor.runs.sparse_24.enabled: [true, false]"
+SPARSE_GAIN = "units.tensor.runs.sparse_24.gain"
 WHEN = "when: {units.tensor.runs.sparse_24.enabled: true}"
 KINDS = {  # the description has 1 TB/s
     "list": "{{values: [{low} TB/s, 3 TB/s, 4 TB/s], {when}}}",
@@ -46,6 +47,48 @@ def test_a_grid_has_every_design_once(folder):
     described = evaluator.space.decode(grid)
     designs = list(zip(described["units.tensor.runs.sparse_24.enabled"], described["memory.dram.bandwidth"], strict=True))
     assert sorted(designs) == [(False, 1e12), (True, 2e12), (True, 3e12), (True, 4e12)]
+
+
+def test_a_range_of_widths_has_whole_bits(folder):
+    evaluator = loaded(folder, "{from: 64 bit, to: 128 bit}", "memory.dram.width")
+    widths = evaluator.space.numeric_values(evaluator.space.random_designs(40, np.random.default_rng(0)))["memory.dram.width"]
+    assert len(set(widths)) > 10
+    assert (widths % 1 == 0).all()
+
+
+@pytest.mark.parametrize("value", ["1 TB/s", "1000 GB/s", "2 TB/s"])
+def test_a_condition_on_a_number_is_read_like_the_values_of_its_axis(folder, value):
+    bandwidth = "memory.dram.bandwidth: {from: 1 TB/s, to: 4 TB/s, steps: 3, scale: log}"
+    gain = f"units.tensor.runs.sparse_24.gain: {{values: [1], when: {{memory.dram.bandwidth: {value}}}}}"
+    space = run.load_evaluator(write(folder, "maximize: [performance]", f"\n  {bandwidth}\n  {gain}")).space
+    designs = space.numeric_values(space.grid_designs())
+    met = np.isclose(designs["memory.dram.bandwidth"], 2e12 if value == "2 TB/s" else 1e12)
+    np.testing.assert_array_equal(designs["units.tensor.runs.sparse_24.gain"], np.where(met, 1, 2))
+
+
+def test_a_condition_may_name_a_pattern_of_the_file(folder):
+    axes = """
+  units.tensor.runs.sparse_24.pattern: ["2:4", mine]
+  units.tensor.runs.sparse_24.gain: {values: [1], when: {units.tensor.runs.sparse_24.pattern: mine}}
+patterns: {mine: "1:4"}"""
+    space = run.load_evaluator(write(folder, "maximize: [performance]", axes)).space
+    assert space.dimensions[1].conditions == ((0, 1),)
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "expected"),
+    [
+        ("[1 TB/s, 2 TB/s]", "3 TB/s", "'memory.dram.bandwidth' is never '3 TB/s'; write one of its values: 1 TB/s, 2 TB/s"),
+        ("[1 TB/s, 2 TB/s]", "1 TB", "'TB' is the wrong unit here; write a quantity in B/s"),
+        ("{from: 1 TB/s, to: 2 TB/s}", "1 TB/s", "and a condition is about single ones; give it 'steps', or write a list"),
+    ],
+)
+def test_a_condition_that_never_holds_is_refused_with_the_values_of_its_axis(folder, axis, value, expected):
+    with pytest.raises(InputError) as caught:
+        loaded(folder, f"{{values: [1, 2], when: {{memory.dram.bandwidth: {value}}}}}", f"memory.dram.bandwidth: {axis}\n  {SPARSE_GAIN}")
+    (problem,) = caught.value.problems
+    assert problem.key == f"axes.{SPARSE_GAIN}"
+    assert expected in str(problem)
 
 
 @pytest.mark.parametrize("kind", ["list", "steps"])

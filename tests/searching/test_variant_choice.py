@@ -129,7 +129,7 @@ SEARCHES = [
     "minimize: [energy, latency]",
     "maximize: [performance / energy]",
     "maximize: [log(speedup) - 50 * energy]",
-    "maximize: [performance]\nconstraints: [energy <= 0.0045, accuracy_drop <= 3]",
+    "maximize: [performance]\nconstraints: [energy <= 4.5 mJ, accuracy_drop <= 3]",
     "minimize: [energy]\nconstraints: [performance >= 1.4, accuracy_drop <= 3]",
     "minimize: [abs(latency - 0.0002)]",
 ]

@@ -220,7 +220,7 @@ def test_published_figures_stay_those_of_the_description(folder):
             {"memory.dram.rate": ["4 GT/s", "8 GT/s"], "memory.dram.capacity": {"link": "memory.dram.energy * 1 GB / (1 pJ/B)"}},
             "the description gives no number 'memory.dram.energy'",
         ),
-        ({"memory.dram.channels": {"from": 1, "to": 8, "steps": 4}}, "takes 3.33333, which is not a count"),
+        ({"memory.dram.channels": {"from": 1, "to": 8, "steps": 4}}, "takes 3.33333, which is not a whole number"),
     ],
 )
 def test_bad_links_of_axes_are_refused(folder, axes, message):

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import dse
-from dse.base.errors import UnfinishedError
+from dse.base.errors import InputError, UnfinishedError
 from dse.cli.entry import main
 from dse.sweeping import netcdf_stream, run, store
 from dse.sweeping.chunk import ChunkGrid, max_chunk_designs
@@ -72,6 +72,19 @@ def test_the_command_writes_large_results_by_chunks(spec, chunks, tmp_path, monk
     assert main(["show", "a.nc"]) == 0
     assert store.read_netcdf("a.nc").latency.notnull().all()
     assert main(["sweep", str(spec), "-o", "a.csv"]) == 0
+
+
+def test_only_results_in_memory_have_to_fit_it(spec, chunks, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("dse.sweeping.plan_builder.available_bytes", lambda: 1000)
+    monkeypatch.chdir(tmp_path)
+    assert dse.sweep(spec, "a.nc").latency.notnull().all()
+    assert main(["sweep", str(spec), "-o", "b.nc"]) == 0
+    with pytest.raises(InputError, match="and are kept in memory"):
+        dse.sweep(spec)
+    assert main(["sweep", str(spec), "-o", "a.csv"]) == 2
+    spec.write_text(spec.read_text() + "plots: [speedup]\n")
+    assert main(["sweep", str(spec), "-o", "c.nc"]) == 2
+    assert capsys.readouterr().err.count("and are kept in memory") == 2
 
 
 def test_reductions_and_small_results_are_written_from_memory(spec, monkeypatch):

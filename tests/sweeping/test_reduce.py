@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,8 +14,11 @@ from hypothesis.extra.numpy import arrays
 import dse
 from dse.base.errors import InputError
 from dse.cli import entry
+from dse.schema.stored_results import Variable
 from dse.sweeping import chunk
 from dse.sweeping.pareto_front import nondominated
+from dse.sweeping.plan import VARIANT_OBJECTIVES
+from dse.sweeping.plan_builder import load_plan
 from dse.sweeping.reduce.front import DominanceFilter
 
 AXES = """
@@ -149,6 +153,23 @@ def test_a_dominance_filter_drops_dominated_points_only(points, data):
         assert any((point <= others[number]).all() and (point < others[number]).any() for point in front)
 
 
+def test_the_dimensions_of_a_result_are_known_before_it_is_evaluated(spec):
+    spec.write_text(spec.read_text().replace(VARIABLES, f"store: {{variables: [{', '.join(get_args(Variable))}]}}\n"))
+    plan, results = load_plan(spec), dse.sweep(spec)
+    for name in (*results.data_vars, *plan.dims_of("latency")[1:-3], *set(VARIANT_OBJECTIVES) & set(results.coords)):
+        assert plan.dims_of(str(name)) == results[name].dims, name
+
+
+@pytest.mark.parametrize("variable", ["cost_usd", "footprint", "area"])
+def test_a_result_of_fewer_dimensions_is_reduced_with_another_only(spec, variable):
+    spec.write_text(spec.read_text().replace("area]", "area, cost_usd, footprint]"))
+    for keep in (f"{{top: 3, minimize: [{variable}]}}", f"{{front: {{minimize: [{variable}]}}}}"):
+        with pytest.raises(InputError, match="keep: no objective depends on '"):
+            reduce_sweep(spec, keep)
+    complete = dse.pareto(dse.sweep(spec), [], [variable, "latency"])
+    assert rows(reduce_sweep(spec, f"{{front: {{minimize: [{variable}, latency]}}}}")) == rows(complete)
+
+
 def test_a_front_without_finite_points_is_reported(spec, edited):
     edited("small.yaml", ("methods: all", "methods: [blocky]"))  # which has no accuracy
     with pytest.raises(InputError, match="no point has a finite value in all of accuracy, latency"):
@@ -181,7 +202,9 @@ def test_the_command_writes_reductions(spec, capsys, keep, files):
             "'latncy' is not a stored result, an axis or a coordinate of the variants; did you mean 'latency'?",
         ),
         ("{front: {minimize: [latency, power]}}", "add 'power' to the 'variables' of 'store'"),
-        ("{front: {minimize: [area, memory.dram.bandwidth]}}", "no objective depends on both the network and the design"),
+        ("{front: {minimize: [area, memory.dram.bandwidth]}}", "no objective depends on 'batch', 'dtype', 'variant'; add 'latency'"),
+        ("{front: {minimize: [area, accuracy_drop]}}", "no objective depends on 'batch', 'dtype'; add 'latency'"),
+        ("{top: 3, minimize: [area]}", "no objective depends on 'batch', 'dtype', 'variant'; write another objective, as 'latency'"),
         ("{top: 0, minimize: [latency]}", "0 is out of range"),
         ("{top: 3}", "'top' needs one objective"),
         ("{top: 3, minimize: [latency], maximize: [speedup]}", "'top' needs one objective"),

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
-from dse.sweeping.select_values import limit_values
+from dse.base.units import KIND_BY_UNIT
+from dse.sweeping.select_values import limit_values, select_values
 
 POWER = xr.DataArray([50.0, 75.0, 100.0], dims="axis", attrs={"units": "W"})
 LATENCY = xr.DataArray([[3e-3, 2e-3, 1e-3]], dims=("variant", "axis"), attrs={"units": "s"})
@@ -26,6 +28,14 @@ def test_values_of_an_axis_beyond_a_limit_are_left_out(limits, expected):
     np.testing.assert_allclose(limited.speedup.isel(variant=0), expected)
     assert limited.speedup.dims == RESULTS.speedup.dims
     assert limited.latency.attrs["units"] == "s"
+
+
+@pytest.mark.parametrize("kind", KIND_BY_UNIT.values())
+def test_a_value_of_each_unit_is_selected_as_it_is_written_and_as_it_is_suggested(kind):
+    value = kind.model_validate(kind.example).value
+    results = xr.Dataset(coords={"axis": ("axis", [value, 3 * value], {"units": kind.unit})})
+    for text in (kind.example, format_quantity(value, kind.unit)):
+        assert select_values(results, {"axis": text}).axis.values == [value]
 
 
 def test_results_beyond_a_limit_are_missing_where_others_of_their_row_and_column_are_not():

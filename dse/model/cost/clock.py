@@ -20,11 +20,12 @@ def unit_clock(design: Design, unit: str) -> FloatOrArray:
 
 
 def sustained_share(design: Design) -> FloatOrArray:
-    """Share of the clock of the peaks that the design sustains at full load [1]."""
+    """Share of the clock of the peaks that the design sustains at full load, at most 1 [1]."""
     sustained, base = design.value("cost.sustained_clock"), design.value("cost.base_clock")
-    if sustained is not None:
-        return sustained / unit_clock(design, design.matrix_unit)
-    return 1.0 if base is None else (base / unit_clock(design, design.matrix_unit)) ** 0.5
+    clock, exponent = (base, 0.5) if sustained is None else (sustained, 1.0)
+    if clock is None:
+        return 1.0
+    return design.array_module.minimum(clock / unit_clock(design, design.matrix_unit), 1.0) ** exponent
 
 
 def supply_voltage(design: Design) -> FloatOrArray:
