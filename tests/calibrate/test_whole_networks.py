@@ -86,6 +86,8 @@ def test_each_dense_latency_counts_once(tmp_path):
         ("bf16", "bf17", "unknown dtype 'bf17'"),
         (",2,3,", ",-2,3,", "time_ms: -2 is out of range"),
         (r"encoder\.", "(", "'(layer"),
+        ("2:4,", "unstructured,", "the density is missing: 'unstructured' may keep any fraction; add a column 'density'"),
+        ("2:4,", "2:4,0.2", "a density of 0.2 contradicts '2:4', which keeps 0.5; remove the wrong one"),
     ],
 )  # fmt: skip
 def test_errors_of_rows_name_their_lines(tmp_path, old, new, message):
