@@ -55,6 +55,7 @@ def execute(options: Namespace) -> tuple[str, bool]:
     if options.out:
         _draw_figures(comparisons, options.out)
     unpredicted = _list_unpredicted(fitted) + _list_unpredicted_attention(attention)
+    unpredicted += [f"{each.name}: {reason}" for each in modules for reason in each.kernels_with_few_shapes]
     unpredicted += [f"{each.name}: {reason}" for each in (*modules, *networks) for reason in summarize_reasons(each.left_out)]
     notes_by_kind = {"out_of_scope": unpredicted, "times_that_fall": [note for each in fitted for note in describe_falling_times(each)]}
     if options.json:
