@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from dse.base.dtype import OperandDtypes, parse_dtype
 from dse.base.errors import ProblemCollector
-from dse.base.input_file import parse_rows, read_cells, read_text, required_columns
+from dse.base.input_file import parse_rows, read_cells, read_header, required_columns
 from dse.base.strict_model import StrictModel, field_error
 from dse.calibrate.measurement import check_density
 from dse.calibrate.published.read import convert_rows
@@ -106,7 +106,7 @@ class NetworkRow(StrictModel):
 
 def is_network_table(path: Path) -> bool:
     """Whether a table is of whole networks: it has a column `workload`, or the columns of a published one."""
-    columns = {name.strip() for name in read_text(path).partition("\n")[0].split(",")}
+    columns = set(read_header(path))
     return "workload" in columns or columns.issuperset(VLLM_NETWORKS.columns)
 
 

@@ -9,6 +9,7 @@ import dse
 from dse.base.errors import InputError
 from dse.calibrate.host_time import HostRun, fit_host, left_out_ratios, list_host_runs
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS
+from dse.calibrate.network_measurement import is_network_table
 from dse.calibrate.predictions import FIDELITIES
 from dse.calibrate.validate import report
 from dse.calibrate.validate.whole_networks import NetworkSet, compare_networks, count_host_launches, load_networks
@@ -67,6 +68,13 @@ def test_the_constant_efficiency_of_a_run_is_the_one_that_the_description_states
     least = float(sol.latency[is_compute_bound].sum()) / stated
     assert network.predicted_latencies["r3"][0] >= least
     assert network.predicted_latencies["r3"][0] == pytest.approx(least + float(sol.latency[~is_compute_bound].sum()), rel=0.1)
+
+
+def test_a_table_with_a_quoted_header_is_of_networks(tmp_path):
+    path = write(tmp_path, ROW)
+    path.write_text(path.read_text().replace(HEAD, ",".join(f'"{name}"' for name in HEAD.split(","))))
+    assert is_network_table(path)
+    assert len(load_networks(path).networks) == 1
 
 
 def test_each_dense_latency_counts_once(tmp_path):
