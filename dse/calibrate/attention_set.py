@@ -12,7 +12,7 @@ from dse.base.input_file import parse_rows, read_cells, required_columns, table_
 from dse.calibrate.attention_measurement import AttentionMeasurement, find_attention_table
 from dse.calibrate.measurement_set import devices_by_name, load_device, memoize_by_name, refuse_many
 from dse.calibrate.published.read import convert_rows
-from dse.calibrate.sanity_checks import MAX_OF_PEAK, find_above_peak
+from dse.calibrate.sanity_checks import MAX_OF_PEAK, fastest_unit, find_above_peak
 from dse.model.efficiency.attention_launches import AttentionKey, AttentionLaunches, AttentionRates, phase_of
 from dse.schema.accelerator import Accelerator
 
@@ -104,7 +104,7 @@ def _group(
     launches, sources = {}, {}
     for key, of_kernel in by_kernel.items():
         device = of_kernel[0].device
-        unit = _find_unit(device, key.dtype)
+        unit = fastest_unit(device.units, key.dtype)
         if reason := _missing(device, unit, key.dtype):
             reasons += [reason] * len(of_kernel)
             continue
@@ -114,12 +114,6 @@ def _group(
         sources[key] = tuple(sorted({each.row.source for each in of_kernel}))
         implausible += problems
     return launches, sources, reasons, implausible
-
-
-def _find_unit(device: Accelerator, dtype: str) -> str | None:
-    """Name of the fastest unit in a dtype, None if there is none."""
-    capable = [name for name, unit in device.units.items() if dtype in unit.peak]
-    return max(capable, key=lambda name: device.units[name].peak[dtype].value, default=None)
 
 
 def _missing(device: Accelerator, unit: str | None, dtype: str) -> str:

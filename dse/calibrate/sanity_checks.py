@@ -1,12 +1,13 @@
 """Checks of measured rows against their device and each other: impossible rates, and two times of one launch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import Problem, ProblemCollector, did_you_mean
 from dse.calibrate.measurement import Measurement
 from dse.schema.accelerator import Accelerator
+from dse.schema.compute_unit import Unit
 
 # Clocks pass those published: dense kernels reach 1.08 of the peak on RTX 4090 and RTX 5080 (SlideSparse, xzwgit/gpu-flops-bench).
 MAX_OF_PEAK = 1.1
@@ -17,10 +18,14 @@ Place = tuple[Path, int]  # table and line of a row
 
 def find_unit(device: Accelerator, row: Measurement) -> str | None:
     """Name of the unit that a kernel runs on: the one that the row states, else the fastest in its dtype; None if there is none."""
-    capable = [name for name, unit in device.units.items() if row.dtype.compute in unit.peak]
-    if row.unit is not None:
-        return row.unit if row.unit in capable else None
-    return max(capable, key=lambda name: device.units[name].peak[row.dtype.compute].value, default=None)
+    stated = {name: unit for name, unit in device.units.items() if row.unit in (name, None)}
+    return fastest_unit(stated, row.dtype.compute)
+
+
+def fastest_unit(units: Mapping[str, Unit], dtype: str) -> str | None:
+    """Name of the unit with the highest peak in a dtype; None if no unit computes in it."""
+    capable = [name for name, unit in units.items() if dtype in unit.peak]
+    return max(capable, key=lambda name: units[name].peak[dtype].value, default=None)
 
 
 class RateCheck:
