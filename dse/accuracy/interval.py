@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 import numpy as np
+from jaxtyping import Float
 
 COVERAGE = 0.9
 MAX_FACTOR = 100.0
@@ -37,7 +38,7 @@ def smallest_factor(interval: Callable[[float], Interval], value: float) -> floa
     return high
 
 
-def conformal_quantile(scores: Sequence[float], coverage: float = COVERAGE) -> float:
+def conformal_quantile(scores: Sequence[float] | Float[np.ndarray, "score"], coverage: float = COVERAGE) -> float:
     """The score that a new one stays below with probability `coverage`, if it is exchangeable with these; the largest of few scores."""
     rank = min(ceil(coverage * (len(scores) + 1)), len(scores))
     return float(np.sort(scores)[rank - 1])

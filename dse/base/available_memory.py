@@ -23,7 +23,14 @@ def _control_group_bytes() -> float:
     limit, used = CONTROL_GROUP / "memory.max", CONTROL_GROUP / "memory.current"
     if not (limit.exists() and used.exists()) or limit.read_text().strip() == "max":
         return float("inf")
-    return float(limit.read_text()) - float(used.read_text())
+    return float(limit.read_text()) - float(used.read_text()) + _reclaimable_bytes()
+
+
+def _reclaimable_bytes() -> float:
+    """Bytes of the page cache of the control group that have not been read again, which the kernel frees when they are needed."""
+    statistics = CONTROL_GROUP / "memory.stat"
+    lines = statistics.read_text().splitlines() if statistics.exists() else []
+    return next((float(line.split()[1]) for line in lines if line.startswith("inactive_file ")), 0.0)
 
 
 def _process_limit_bytes() -> float:

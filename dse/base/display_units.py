@@ -85,9 +85,8 @@ def format_number(value: float, digits: int = 4) -> str:
     """A number with some significant digits and no exponent between 1e-4 and 1e15: 1,234,000 or 0.00123; empty for NaN."""
     if math.isnan(value):
         return ""
-    if 10**digits <= abs(value) < 1e15:
-        return f"{float(f'{value:.{digits}g}'):,.0f}"
-    return f"{value:.{digits}g}"
+    rounded = float(f"{value:.{digits}g}")
+    return f"{rounded:,.0f}" if 10**digits <= abs(rounded) and abs(value) < 1e15 else f"{value:.{digits}g}"
 
 
 def format_quantity(value: float, si_unit: str) -> str:

@@ -150,6 +150,16 @@ class ProblemCollector:
             raise InputError.from_problems(self.problems)
 
 
+@contextmanager
+def errors_in_file(path: Path) -> Iterator[None]:
+    """Raise each InputError again with this file for problems that name none."""
+    try:
+        yield
+    except InputError as error:
+        located = (problem if problem.file else replace(problem, file=path) for problem in error.problems)
+        raise InputError.from_problems(located) from error
+
+
 def did_you_mean(word: object, options: Iterable[str]) -> str:
     """Suggest what to write instead of an unknown `word`: "did you mean ...?" for a similar option, otherwise the list of options.
 

@@ -8,7 +8,7 @@ import gzip
 import io
 import stat
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -134,21 +134,32 @@ def read_cells(path: Path, required: Sequence[str]) -> tuple[list[str], Lines]:
 
     Raises InputError; for an empty file, the error lists the `required` columns.
     """
-    lines = _read_lines(path)
+    lines = list(_parse_lines(path))
     if not lines:
         raise InputError("the file is empty", f"write a header with at least {','.join(required)}, and rows below it", path)
-    header = [name.strip() for name in lines[0][1]]
+    header = _strip(lines[0][1])
     for separator, name in ((";", "semicolons"), ("\t", "tabs")):
         if len(header) == 1 and separator in header[0]:
             raise InputError(f"cells are separated by {name}", "separate them by commas", path, 1)
     return header, lines[1:]
 
 
-def _read_lines(path: Path) -> Lines:
+def read_header(path: Path) -> list[str]:
+    """Read the names of the columns of a CSV file, none if it is empty; other lines are not parsed. Raises InputError."""
+    return next((_strip(cells) for _, cells in _parse_lines(path)), [])
+
+
+def _strip(cells: Sequence[str]) -> list[str]:
+    return [cell.strip() for cell in cells]
+
+
+def _parse_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Line number and cells of each line that is not empty."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
-        return [(reader.line_num, cells) for cells in reader if cells]
+        for cells in reader:
+            if cells:
+                yield reader.line_num, cells
     except csv.Error as error:
         raise InputError(f"not a CSV table: {error}", "fix the quotes, or the cell on this line", path, reader.line_num) from error
 
@@ -163,8 +174,8 @@ def _check_header(path: Path, header: list[str], model: type[BaseModel]) -> None
     problems = [Problem(f"unknown column '{name}'", did_you_mean(name, columns), path, 1) for name in header if name not in columns]
     missing = [name for name in required_columns(model) if name not in header]
     problems += [Problem(f"column '{name}' is missing", f"add it; columns are: {','.join(columns)}", path, 1) for name in missing]
-    if len(set(header)) < len(header):
-        problems.append(Problem("a column is given twice", "keep one of each", path, 1))
+    repeated = [name for name in dict.fromkeys(header) if header.count(name) > 1]
+    problems += [Problem(f"column '{name}' is given twice", "keep one of them", path, 1) for name in repeated]
     if problems:
         raise InputError.from_problems(problems)
 

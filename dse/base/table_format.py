@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -70,8 +70,18 @@ def _cell_text(value: object) -> str:
 
 
 def format_json(content: object) -> str:
-    """JSON in which a quantity has its value, unit, text and whether it is unverified."""
-    return json.dumps(content, indent=2, default=_quantity_fields)
+    """JSON in which a quantity has its value, unit, text and whether it is unverified; NaN and infinities, which JSON lacks, are null."""
+    return json.dumps(_to_json_types(content), indent=2, allow_nan=False)
+
+
+def _to_json_types(content: object) -> object:
+    if isinstance(content, Quantity):
+        return _to_json_types(_quantity_fields(content))
+    if isinstance(content, Mapping):
+        return {key: _to_json_types(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_to_json_types(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _quantity_fields(quantity: Quantity) -> dict[str, object]:

@@ -3,15 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dse.calibrate.fit_parameters import minimize_residuals
-from dse.model.efficiency.attention_launches import AttentionLaunches, PerLaunch
+from dse.calibrate.fit_parameters import FitProblem, log_residuals, minimize_residuals, pad_problem
+from dse.model.efficiency.attention_launches import AttentionLaunches
 from dse.model.efficiency.attention_model import AttentionModel, pad_features
 from dse.model.efficiency.attention_parameters import ATTENTION_DEVIATION, ATTENTION_LOWER, ATTENTION_PRIOR, ATTENTION_UPPER
 from dse.model.efficiency.attention_tiling import TILINGS, TILINGS_OF_PHASE
@@ -19,18 +18,8 @@ from dse.model.efficiency.attention_time import AttentionFeatures, attention_fea
 from dse.model.efficiency.kernel_model import compile_in_float64
 from dse.model.efficiency.parameters import Theta
 
-NOISE = 0.08  # relative deviation of the formula, against which the prior is weighed
-MAX_COUNTED = 200  # launches of a kernel that count as independent
 MAX_FITTED, MAX_SCREENED = 1500, 250  # launches that set the parameters, and those that choose the tiling
 SCREENING_STEPS, STEPS = 25, 60
-
-
-class FitProblem(NamedTuple):
-    """Arrays of a fit, padded; a `weight` of 0 leaves a launch out."""
-
-    features: AttentionFeatures
-    time: PerLaunch
-    weight: PerLaunch
 
 
 def fit_attention(launches: AttentionLaunches, seed: int = 0) -> AttentionModel:
@@ -65,19 +54,15 @@ def theta_deviation(model: AttentionModel, launches: AttentionLaunches) -> tuple
     return np.sqrt(np.diag(np.linalg.inv(information))), of_launches > ATTENTION_DEVIATION**-2.0
 
 
-def _fit_problem(model: AttentionModel, launches: AttentionLaunches) -> FitProblem:
+def _fit_problem(model: AttentionModel, launches: AttentionLaunches) -> FitProblem[AttentionFeatures]:
     features = pad_features(attention_features(launches, TILINGS[model.tiling]))
-    size = len(features.rows)
-    weight = np.where(np.arange(size) < len(launches), 1 / np.sqrt(max(len(launches) / MAX_COUNTED, 1.0)), 0.0)
-    return FitProblem(features, np.resize(launches.time, size), weight)
+    return pad_problem(features, launches.time, len(features.rows))
 
 
 def _residuals(
     theta: Float[Array, "parameter"], features: AttentionFeatures, time: Float[Array, "launch"], weight: Float[Array, "launch"]
 ) -> Float[Array, "residual"]:
-    """Residuals of the logarithm of each time over the noise, then of each parameter over its prior deviation."""
-    of_times = (jnp.log(attention_time(theta, features)) - jnp.log(time)) * weight / NOISE
-    return jnp.concatenate([of_times, (theta - ATTENTION_PRIOR) / ATTENTION_DEVIATION])
+    return log_residuals(attention_time(theta, features), time, weight, (theta - ATTENTION_PRIOR) / ATTENTION_DEVIATION)
 
 
 @cache

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.base.errors import did_you_mean
-from dse.base.input_file import read_cells, required_columns
+from dse.base.input_file import read_header, required_columns
 from dse.base.strict_model import StrictModel, field_error
 from dse.calibrate.published.table import Cells, PublishedTable, RowLeftOut, device_name
 
@@ -95,5 +95,5 @@ def find_attention_table(header: Sequence[str]) -> PublishedTable | None:
 
 def is_attention_table(path: Path) -> bool:
     """Whether a file has the columns of a table of fused attention; raises InputError if it cannot be read."""
-    header = read_cells(path, ())[0]
+    header = read_header(path)
     return set(header).issuperset(required_columns(AttentionMeasurement)) or find_attention_table(header) is not None

@@ -2,20 +2,28 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from dse.model.efficiency.kernel_file import KernelRecord
+from dse.schema.accelerator import Accelerator
 
 
 class Checkpoint:
-    """The file OUT.partial of one request; a file of another request or version is discarded, and so is an incomplete line."""
+    """The file OUT.partial of one request; a file of another request or version is discarded, and so is an incomplete line.
 
-    def __init__(self, out: Path, measurements: Sequence[Path], sample_count: int, seed: int, prior: str):
+    A request is the contents of the tables, of the descriptions of their devices and of a file as prior, and the options.
+    """
+
+    def __init__(
+        self, out: Path, measurements: Sequence[Path], devices: Mapping[str, Accelerator], sample_count: int, seed: int, prior: str
+    ):
         self.path = out.with_name(f"{out.name}.partial")
-        hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in measurements]
-        self.request = json.dumps([version("sparse-dse"), hashes, sample_count, seed, prior])
+        files = [*measurements, *([Path(prior)] if Path(prior).is_file() else [])]  # a prior is a file, 'shipped' or 'none'
+        hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+        descriptions = {name: device.document.sha256 for name, device in sorted(devices.items())}
+        self.request = json.dumps([version("sparse-dse"), hashes, descriptions, sample_count, seed, prior])
 
     def read(self) -> list[KernelRecord]:
         """Read the kernels that this request has fitted already; start a new file if there are none."""

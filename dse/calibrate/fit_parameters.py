@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,23 @@ from dse.model.efficiency.parameters import LOWER_BOUND, PRIOR, UPPER_BOUND, Dis
 
 NOISE = 0.08  # standard deviation of the logarithm of a measured time about a fitted model, against which the prior is weighed
 MAX_COUNTED = 100  # launches that many similar ones count as, whose errors are those of the model rather than of the measurements
+MAX_INDEPENDENT = 200  # launches of a kernel of attention or of a module that count as independent
 BOOTSTRAP_STEPS = 12
+Features = TypeVar("Features")
+
+
+class FitProblem(NamedTuple, Generic[Features]):
+    """Arrays of a fit of attention or of a module, padded; a `weight` of 0 leaves a launch out."""
+
+    features: Features
+    time: PerLaunch
+    weight: PerLaunch
+
+
+def pad_problem(features: Features, time: PerLaunch, size: int) -> FitProblem[Features]:
+    """The problem of launches with features that are padded to a size already; all launches together count as at most 200."""
+    weight = np.where(np.arange(size) < len(time), 1 / np.sqrt(max(len(time) / MAX_INDEPENDENT, 1.0)), 0.0)
+    return FitProblem(features, np.resize(time, size), weight)
 
 
 def fit_parameters(
@@ -52,6 +68,16 @@ def minimize_residuals(
         max_nfev=steps,
     )
     return solution.x, float(solution.cost)
+
+
+def log_residuals(
+    predicted: Float[Array, "launch"],
+    time: Float[Array, "launch"],
+    weight: Float[Array, "launch"],
+    of_parameters: Float[Array, "parameter"],
+) -> Float[Array, "residual"]:
+    """Residuals of the logarithm of each time over the noise, then those of the parameters, over their prior deviations."""
+    return jnp.concatenate([(jnp.log(predicted) - jnp.log(time)) * weight / NOISE, of_parameters])
 
 
 def bootstrap(model: KernelModel, launches: KernelLaunches, sample_count: int, seed: int = 0, prior: Distribution = PRIOR) -> KernelModel:
@@ -102,9 +128,7 @@ def _residuals(
     prior_mean: Float[Array, "parameter"],
     prior_deviation: Float[Array, "parameter"],
 ) -> Float[Array, "residual"]:
-    """Residuals of the logarithm of each time over the noise, then of each parameter over its prior deviation."""
-    of_times = (jnp.log(kernel_time.launch_time(theta, features, allowed)) - jnp.log(time)) * weight / NOISE
-    return jnp.concatenate([of_times, (theta - prior_mean) / prior_deviation])
+    return log_residuals(kernel_time.launch_time(theta, features, allowed), time, weight, (theta - prior_mean) / prior_deviation)
 
 
 @cache

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import stdtrit
 
+from dse.accuracy.interval import conformal_quantile
 from dse.calibrate.fit_discrepancy import with_discrepancy
 from dse.calibrate.fit_jointly import JointFit
 from dse.calibrate.fit_kernel import MIN_SHAPES, stratify
@@ -62,10 +63,11 @@ def conformal_half_width(residuals: Float[np.ndarray, "launch"], groups: Int[np.
     With fewer than 20 groups that quantile is among the largest residuals, so Student's t for the number of groups is used where it is
     wider.
     """
-    ordered, group_count = np.sort(np.abs(residuals)), len(set(groups.tolist()))
-    rank = min(len(ordered), int(np.ceil(LEVEL * (len(ordered) + 1))))
+    group_count = len(set(groups.tolist()))
     student = stdtrit(group_count, (1 + LEVEL) / 2) * np.sqrt(np.mean(residuals**2) * (1 + 1 / group_count))
-    return float(max(ordered[rank - 1], student if group_count < MAX_GROUPS and len(residuals) < MANY_SHAPES else 0.0))
+    return float(
+        max(conformal_quantile(np.abs(residuals), LEVEL), student if group_count < MAX_GROUPS and len(residuals) < MANY_SHAPES else 0.0)
+    )
 
 
 class HalfWidths(NamedTuple):

@@ -8,9 +8,19 @@ from dse.base.dtype import OperandDtypes
 from dse.base.strict_model import StrictModel, field_error
 from dse.sparsity.grammar import PatternField
 from dse.sparsity.kinds import DENSE
+from dse.sparsity.pattern import Pattern
 
 MIN_STORED_WEIGHTS = 0.5  # that a density keeps; rounded, one
 MAX_CONTRADICTION = 0.02  # relative deviation of a stated speedup or density that rounding explains
+
+
+def check_density(pattern: Pattern, stated: float | None) -> None:
+    """Raise a field error if neither a row nor its pattern sets the density, or if they contradict each other."""
+    of_pattern = pattern.density
+    if stated is None and of_pattern is None:
+        raise field_error(f"the density is missing: '{pattern}' may keep any fraction", "add a column 'density'")
+    if stated is not None and of_pattern is not None and abs(stated / of_pattern - 1) > MAX_CONTRADICTION:
+        raise field_error(f"a density of {stated:g} contradicts '{pattern}', which keeps {of_pattern:g}", "remove the wrong one")
 
 
 class Measurement(StrictModel):
@@ -44,11 +54,7 @@ class Measurement(StrictModel):
 
     @model_validator(mode="after")
     def _check_density(self) -> Self:
-        stated, of_pattern = self.density, self.pattern.density
-        if stated is None and of_pattern is None:
-            raise field_error(f"the density is missing: '{self.pattern}' may keep any fraction", "add a column 'density'")
-        if stated is not None and of_pattern is not None and abs(stated / of_pattern - 1) > MAX_CONTRADICTION:
-            raise field_error(f"a density of {stated:g} contradicts '{self.pattern}', which keeps {of_pattern:g}", "remove the wrong one")
+        check_density(self.pattern, self.density)
         kept = self.stored_density
         if kept * self.m * self.k < MIN_STORED_WEIGHTS:
             raise field_error(f"a density of {kept:g} keeps no weight of {self.m} x {self.k}", "write the share of weights kept")

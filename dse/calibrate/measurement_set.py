@@ -1,7 +1,7 @@
 """Load tables of measured kernels with the devices that they ran on; all errors are reported at once."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -122,14 +122,26 @@ def memoize_by_name(load: Callable[[str], T]) -> Callable[[str], T]:
 
 def pool(sets: Sequence[MeasurementSet]) -> MeasurementSet:
     """All rows as one set, since a kernel may be in several tables; raises InputError if they describe a device differently."""
-    devices: dict[str, Accelerator] = {}
-    for measurements in sets:
-        for name, device in measurements.devices.items():
-            if devices.setdefault(name, device).document.data != device.document.data:
-                what = f"'{name}' is described differently in '{devices[name].document.path}' and '{device.document.path}'"
-                raise InputError(what, "keep one of them")
+    devices = devices_by_name(device for measurements in sets for device in measurements.devices.values())
     left_out = tuple(reason for measurements in sets for reason in measurements.left_out)
     return MeasurementSet("pooled", tuple(row for measurements in sets for row in measurements.rows), devices, left_out)
+
+
+def devices_by_name(devices: Iterable[Accelerator]) -> dict[str, Accelerator]:
+    """Devices of several tables by name; raises InputError if two with one name are described differently."""
+    by_name: dict[str, Accelerator] = {}
+    for device in devices:
+        first = by_name.setdefault(device.name, device)
+        if first is not device and first.document.data != device.document.data:
+            what = f"'{device.name}' is described differently in '{first.document.path}' and '{device.document.path}'"
+            raise InputError(what, "keep one of them")
+    return by_name
+
+
+def refuse_many(implausible: Sequence[Problem], row_count: int) -> None:
+    """Raise InputError if more than 1% of the rows of a table are implausible."""
+    if len(implausible) > MAX_IMPLAUSIBLE * row_count:
+        raise InputError.from_problems(implausible)
 
 
 def load_device(name: str, folder: Path) -> Accelerator:

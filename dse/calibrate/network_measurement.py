@@ -2,14 +2,15 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from dse.base.dtype import OperandDtypes, parse_dtype
 from dse.base.errors import ProblemCollector
-from dse.base.input_file import parse_rows, read_cells, read_text, required_columns
+from dse.base.input_file import parse_rows, read_cells, read_header, required_columns
 from dse.base.strict_model import StrictModel, field_error
+from dse.calibrate.measurement import check_density
 from dse.calibrate.published.read import convert_rows
 from dse.calibrate.published.vllm_networks import VLLM_NETWORKS
 from dse.schema.compute_unit import Expansion
@@ -73,6 +74,16 @@ class NetworkRow(StrictModel):
     label: str = Field("", description="name of the row's group in reports; default: the workload")
     source: str = Field(min_length=1)
 
+    @model_validator(mode="after")
+    def _check_density(self) -> Self:
+        check_density(self.pattern, self.density)
+        return self
+
+    @property
+    def kept_density(self) -> float:
+        """Share of the weights of each pruned layer that are kept, as stated or set by the pattern."""
+        return float(self.density if self.density is not None else self.pattern.density or 1.0)
+
     @property
     def dtypes(self) -> tuple[OperandDtypes, OperandDtypes]:
         """The dtypes of the dense network and of the pruned one."""
@@ -95,7 +106,7 @@ class NetworkRow(StrictModel):
 
 def is_network_table(path: Path) -> bool:
     """Whether a table is of whole networks: it has a column `workload`, or the columns of a published one."""
-    columns = {name.strip() for name in read_text(path).partition("\n")[0].split(",")}
+    columns = set(read_header(path))
     return "workload" in columns or columns.issuperset(VLLM_NETWORKS.columns)
 
 

@@ -4,12 +4,12 @@ A computation takes R = W / (P E) of a resource. R3 = (W_d / (P_d E_d)) / (W_s /
 ("Sparsity in Deep Neural Networks", SIGARCH.)
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from dse.base import catalog
 from dse.base.errors import InputError
+from dse.base.table_format import format_json
 from dse.model.executions import enabled_runs
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.compute_unit import Run, Unit
@@ -48,7 +48,7 @@ def format_report(names: Sequence[str], dtype: str, sparsity: float, dense: floa
     rows = [row for device in devices for row in compare_runs(device, dtype, sparsity, dense, sparse)]
     if not rows:
         raise InputError(f"no run of {', '.join(names) or 'any device'} computes in '{dtype}'", "see 'dse list accelerators --json'")
-    return json.dumps(rows, indent=2) if as_json else "\n".join([_format_table(rows), *_note_unstated_efficiencies(rows)])
+    return format_json(rows) if as_json else "\n".join([_format_table(rows), *_note_unstated_efficiencies(rows)])
 
 
 def _note_unstated_efficiencies(rows: Sequence[Row]) -> list[str]:

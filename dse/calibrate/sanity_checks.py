@@ -1,24 +1,31 @@
 """Checks of measured rows against their device and each other: impossible rates, and two times of one launch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import Problem, ProblemCollector, did_you_mean
 from dse.calibrate.measurement import Measurement
 from dse.schema.accelerator import Accelerator
+from dse.schema.compute_unit import Unit
 
 # Clocks pass those published: dense kernels reach 1.08 of the peak on RTX 4090 and RTX 5080 (SlideSparse, xzwgit/gpu-flops-bench).
 MAX_OF_PEAK = 1.1
+FIX_RATE = "fix the time, the shape or the dtype"
 MAX_TIME_RATIO = 2.0  # of two times of one launch that noise explains
+Place = tuple[Path, int]  # table and line of a row
 
 
 def find_unit(device: Accelerator, row: Measurement) -> str | None:
     """Name of the unit that a kernel runs on: the one that the row states, else the fastest in its dtype; None if there is none."""
-    capable = [name for name, unit in device.units.items() if row.dtype.compute in unit.peak]
-    if row.unit is not None:
-        return row.unit if row.unit in capable else None
-    return max(capable, key=lambda name: device.units[name].peak[row.dtype.compute].value, default=None)
+    stated = {name: unit for name, unit in device.units.items() if row.unit in (name, None)}
+    return fastest_unit(stated, row.dtype.compute)
+
+
+def fastest_unit(units: Mapping[str, Unit], dtype: str) -> str | None:
+    """Name of the unit with the highest peak in a dtype; None if no unit computes in it."""
+    capable = [name for name, unit in units.items() if dtype in unit.peak]
+    return max(capable, key=lambda name: units[name].peak[dtype].value, default=None)
 
 
 class RateCheck:
@@ -36,7 +43,7 @@ class RateCheck:
             if unit is None:
                 problems.add(_no_unit_problem(path, line, kernel, self.device))
             elif what := self._impossible_rate(kernel, unit):
-                problems.add(Problem(what, "fix the time, the shape or the dtype", path, line, column))
+                problems.add(Problem(what, FIX_RATE, path, line, column))
 
     def _impossible_rate(self, kernel: Measurement, unit: str) -> str | None:
         seconds, peak = kernel.time_ms / 1e3, self.device.units[unit].peak[kernel.dtype.compute].value
@@ -71,6 +78,16 @@ def uncacheable_bytes(m: float, k: float, n: float, density: float, dtype: Opera
     """Bytes of operands and result beyond what fits on chip: they cross the memory interface, wherever they were before the launch."""
     elements = {"weights": m * k * density, "activations": k * n * density, "outputs": m * n}
     return max(0.0, sum(count * dtype.bytes_per_element(role) for role, count in elements.items()) - on_chip_bytes)
+
+
+def find_above_peak(shares: Iterable[float], places: Iterable[Sequence[Place]], device: str) -> list[Problem]:
+    """A problem for each row of the launches whose share of the peak is not plausible; `places`: of the rows of each launch."""
+    return [
+        Problem(f"the rate is above the peak of '{device}', by a factor of {share:.3g}", FIX_RATE, path, line, "time_ms")
+        for share, rows in zip(shares, places, strict=True)
+        if share > MAX_OF_PEAK
+        for path, line in rows
+    ]
 
 
 def check_repeats(path: Path, rows: Sequence[tuple[int, Measurement]], problems: ProblemCollector) -> set[int]:

@@ -55,7 +55,7 @@ def execute(options: Namespace) -> str:
     if not fittable and not attention.fittable:
         what = f"no kernel has {MIN_SHAPES} shapes" + (f", or {MIN_LAUNCHES} launches of attention" if attention.launches else "")
         raise InputError(what, "measure more shapes: an efficiency is a function of the work")
-    checkpoint = Checkpoint(options.out, options.measurements, options.draws, options.seed, options.prior)
+    checkpoint = Checkpoint(options.out, options.measurements, measurements.devices, options.draws, options.seed, options.prior)
     records = _fit_all({key: launches[key] for key in fittable}, measurements, others, checkpoint, options)
     of_attention = _fit_attention_records(attention, options.seed)
     if records:

@@ -10,7 +10,7 @@ from dse.calibrate.measure import machine
 from dse.calibrate.measure.jobs import CPU_SHAPES, GPU_SHAPES, TimingJob, choose_library_kernels, parse_shape, plan_jobs
 from dse.calibrate.measure.libraries import LibraryKernel, has_cuda, list_kernels
 from dse.calibrate.measure.run import run_jobs
-from dse.calibrate.measure.table import add_dense_baselines, read_table, write_table
+from dse.calibrate.measure.table import add_dense_baselines, read_table, rows_of_device, write_table
 from dse.calibrate.measurement_set import load_measurements
 from dse.model.efficiency.launches import Shape
 
@@ -25,7 +25,7 @@ def execute(options: Namespace) -> str:
     check_writable(*paths)
     with output_file.hold_write_lock(table):
         rows = run_jobs(table, device, jobs, machine.create_timer(cuda, options.warm), options.repeats, options.warm)
-        if not rows:
+        if not rows_of_device(rows, device):
             raise InputError("no kernel could be timed", "see the reasons above")
         add_dense_baselines(rows)
         write_table(table, rows)
@@ -54,5 +54,5 @@ def _plan(options: Namespace, cuda: bool) -> list[TimingJob]:
 
 def _describe(path: Path, table: Path, device: str, cuda: bool) -> None:
     dense_kernels = [kernel for kernel in list_kernels(cuda) if kernel.pattern == "dense"]
-    text = machine.describe_machine(device, read_table(table), dense_kernels, cuda)
+    text = machine.describe_machine(device, rows_of_device(read_table(table), device), dense_kernels, cuda)
     replace_file(path, lambda target: target.write_text(text))

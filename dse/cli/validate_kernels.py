@@ -1,6 +1,5 @@
 """`dse validate` without `cost`: compare the fidelities with measured kernels and networks."""
 
-import json
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from dse.base import output_file
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.input_file import list_tables, table_name
 from dse.base.progress import shows_progress
+from dse.base.table_format import format_json
 from dse.calibrate.attention_measurement import is_attention_table
 from dse.calibrate.attention_set import AttentionSet, load_attention
 from dse.calibrate.exclusions import summarize_reasons
@@ -55,6 +55,7 @@ def execute(options: Namespace) -> tuple[str, bool]:
     if options.out:
         _draw_figures(comparisons, options.out)
     unpredicted = _list_unpredicted(fitted) + _list_unpredicted_attention(attention)
+    unpredicted += [f"{each.name}: {reason}" for each in modules for reason in each.kernels_with_few_shapes]
     unpredicted += [f"{each.name}: {reason}" for each in (*modules, *networks) for reason in summarize_reasons(each.left_out)]
     notes_by_kind = {"out_of_scope": unpredicted, "times_that_fall": [note for each in fitted for note in describe_falling_times(each)]}
     if options.json:
@@ -141,4 +142,4 @@ def _format_json(
     reliability = {split: [each._asdict() for each in compute_reliability(of_split)] for split, of_split in by_split.items()}
     content = {"rows": rows, "reliability": reliability, **notes_by_kind, "worse_than_sol": failures, "points": points}
     content["crossovers"] = [each._asdict() | {"key": str(each.key)} for each in crossovers]
-    return json.dumps(content, indent=2).replace("NaN", "null")
+    return format_json(content)

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from dse.base.errors import InputError, Problem, ProblemCollector
-from dse.base.input_file import read_rows, read_text
+from dse.base.input_file import read_header, read_rows
 from dse.base.strict_model import StrictModel
 from dse.io_theory.network import Network, build_network
 from dse.io_theory.orders import Order, check_order
@@ -21,8 +21,7 @@ class ConnectionRow(StrictModel):
 
 def is_connection_table(path: Path) -> bool:
     """Whether the first line of a file is the header of a table of connections."""
-    header = read_text(path).partition("\n")[0].split(",") if path.suffix.lower() == ".csv" and path.is_file() else []
-    return {"source", "target"} <= {name.strip() for name in header}
+    return path.suffix.lower() == ".csv" and path.is_file() and {"source", "target"} <= set(read_header(path))
 
 
 def read_network(path: Path) -> Network:

@@ -23,7 +23,7 @@ MarkerStyle = tuple[str, str]  # colour, marker
 
 def draw_figure(comparisons: Sequence[Comparison]) -> tuple[Figure, pd.DataFrame]:
     """Draw the comparisons of one set in panels of quantity by split; returns the figure and its table."""
-    rows = _tabulate([comparison for comparison in comparisons if comparison.split in SPLIT_TITLES])
+    rows = _tabulate(comparisons)
     splits = [split for split in SPLIT_TITLES if split in set(rows.split)]
     quantities = [quantity for quantity in ("time", "speedup") if quantity in set(rows.quantity)]
     row_count, column_count = (1, len(quantities)) if len(splits) == 1 else (len(quantities), len(splits))

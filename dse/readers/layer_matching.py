@@ -116,7 +116,10 @@ def _fit_to_row(row: LayerRow, tensors: Sequence[WeightTensor], layout: str, sta
     if len(tensors) == 1 and tensors[0].shape == (m * row.experts, k):
         return tensors[0]  # a file may hold the experts as one stack
     if len(tensors) not in (1, row.experts):
-        raise InputError(f"{len(tensors)} tensors for a layer of {row.experts:g}", "give one of each")
+        if row.experts == 1:
+            raise InputError(f"{len(tensors)} tensors for one layer", "give one of them")
+        what = f"{len(tensors)} tensors for a layer of {row.experts:g} experts"
+        raise InputError(what, "give one tensor for each expert, or one stack of all")
     fitted = [_fit_to_shape(tensor, (m, k), layout) for tensor in tensors]
     return fitted[0] if len(fitted) == 1 else _stack(fitted)
 

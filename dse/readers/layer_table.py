@@ -1,5 +1,6 @@
 """Read tables of layers, in CSV or YAML: the columns of layers.csv and, where known, the nonzeros (or density) of each layer."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -51,12 +52,24 @@ class LayerTable(StrictModel):
 def read_layer_table(path: Path) -> ParsedNetwork:
     """Read the layers of a table, in its order; raises InputError."""
     if path.suffix.lower() == ".csv":
-        rows = [row for _, row in read_rows(path, SparseLayerRow)]
+        numbered = read_rows(path, SparseLayerRow)
+        lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     else:
-        rows = load_document(path).validate(LayerTable).layers
-    names = [row.name for row in rows]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError.from_problems(Problem(f"layer '{name}' is given twice", "rename one", path) for name in repeated)
+        document = load_document(path)
+        rows = document.validate(LayerTable).layers
+        lines = [document.locate(("layers", number, "name"))[1] for number in range(len(rows))]
+    _check_names(path, [row.name for row in rows], lines)
     nonzeros = {row.name: row.nonzeros for row in rows if row.nonzeros is not None}
     layers = tuple(row.without_nonzeros() for row in rows)
     return ParsedNetwork(path, "layer table", layers, (NetworkState({}, nonzeros),), operators_of_layers(layers))
+
+
+def _check_names(path: Path, names: Sequence[str], lines: Sequence[int | None]) -> None:
+    """Raise InputError for each name that an earlier layer has."""
+    first_lines, problems = dict[str, int | None](), list[Problem]()
+    for name, line in zip(names, lines, strict=True):
+        if name in first_lines:
+            problems.append(Problem(f"layer '{name}' is given twice", f"rename one (the first is on line {first_lines[name]})", path, line))
+        first_lines.setdefault(name, line)
+    if problems:
+        raise InputError.from_problems(problems)

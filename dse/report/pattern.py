@@ -1,13 +1,12 @@
 """`dse pattern`: the storage of a sparsity pattern in each format, and the shipped devices that run it."""
 
-import json
 import re
 import textwrap
 from typing import Any
 
 from dse.base import catalog
 from dse.base.errors import InputError
-from dse.base.table_format import Row
+from dse.base.table_format import Row, format_json
 from dse.model.work import gathered_pattern
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.compute_unit import Run
@@ -31,9 +30,7 @@ def report_pattern(text: str, density: float | None, shape_text: str, value_bits
     check_matrix_size(pattern, *shape)
     formats, devices, windows = format_rows(pattern, density, shape, value_bits), device_rows(pattern), window_rows(pattern)
     if as_json:
-        return json.dumps(
-            {"pattern": str(pattern), "density": density, "formats": formats, "devices": devices, "windows": windows}, indent=2
-        )
+        return format_json({"pattern": str(pattern), "density": density, "formats": formats, "devices": devices, "windows": windows})
     matrix = f"({shape[0]} x {shape[1]} weights of {value_bits:g} bit; expected sizes of random masks where a size depends on the mask)"
     return "\n".join(
         [f"{pattern}: density {density:g}", "", *_format_lines(formats), matrix, "", *_device_lines(devices), *_window_lines(windows)]

@@ -40,6 +40,11 @@ def test_a_number_is_rounded_to_its_digits_and_has_no_exponent(value, digits):
     assert float(text.replace(",", "")) == pytest.approx(value, rel=0.51 * 10 ** (1 - digits))
 
 
+@pytest.mark.parametrize(("value", "text"), [(9999.4, "9999"), (9999.6, "10,000"), (-99_996.0, "-100,000"), (9.9996e14, "1" + 5 * ",000")])
+def test_a_number_is_rounded_before_its_size_decides_its_form(value, text):
+    assert format_number(value) == text
+
+
 def test_a_missing_number_is_blank_and_decides_no_unit():
     assert format_number(float("nan")) == ""
     assert select_unit("s", [float("nan"), float("inf"), 0.0, 0.002]).text == "ms"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
+from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean, errors_in_file
 from dse.base.strict_model import validate_mapping
 from dse.schema.sweep import SweepSpec
 
@@ -66,3 +66,10 @@ def test_names_are_suggested_without_regard_to_case_and_listed_once():
     assert did_you_mean("LPDDR5X", ["lpddr5", "lpddr5x", "hbm3"]) == "did you mean 'lpddr5x'?"
     assert did_you_mean("resnet50", ["ResNet50"]) == "did you mean 'ResNet50'?"
     assert did_you_mean("zzz", ["b", "a", "b"]) == "known: 'a', 'b'"
+
+
+def test_errors_in_a_file_name_it_and_keep_their_keys():
+    problems = [Problem("x", "y", key="weights"), Problem("z", "y", Path("other"), 3)]
+    with pytest.raises(InputError) as caught, errors_in_file(Path("net")):
+        raise InputError.from_problems(problems)
+    assert list(map(str, caught.value.problems)) == ["net: weights: x; y", "other:3: z; y"]

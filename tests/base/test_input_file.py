@@ -6,7 +6,8 @@ import pytest
 
 from dse.base import input_file
 from dse.base.errors import InputError
-from dse.base.input_file import list_tables, read_cells, read_text, table_name
+from dse.base.input_file import list_tables, read_cells, read_header, read_rows, read_text, table_name
+from dse.base.strict_model import StrictModel
 
 TEXT = "a,b\n1,2\n3,é\n"
 
@@ -50,3 +51,28 @@ def test_tables_of_a_folder_have_distinct_names(tmp_path):
     (tmp_path / "b.csv").write_text("x")
     with pytest.raises(InputError, match=r"b.csv.gz: a table with the name of '.*b.csv'; keep one of them, or rename it"):
         list_tables(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a,b\n1,2\n", ["a", "b"]),
+        ('"a","b, c"\r\n1,2\r\n', ["a", "b, c"]),  # as R writes it
+        ('\n a ,b\n"1', ["a", "b"]),  # a quote that is not closed on another line
+        ("", []),
+    ],
+)
+def test_the_header_of_a_table(tmp_path, text, names):
+    (tmp_path / "t.csv").write_text(text, newline="")
+    assert read_header(tmp_path / "t.csv") == names
+
+
+def test_a_repeated_column_is_named(tmp_path):
+    class TwoColumns(StrictModel):
+        a: int
+        b: int
+
+    (tmp_path / "t.csv").write_text("a,b,a,a\n1,2,3,4\n")
+    with pytest.raises(InputError, match=r"t.csv:1: column 'a' is given twice; keep one of them") as caught:
+        read_rows(tmp_path / "t.csv", TwoColumns)
+    assert len(caught.value.problems) == 1

@@ -1,9 +1,13 @@
 """Narrow tables: long names of columns take two lines, and no cell is lost."""
 
+import json
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dse.base.table_format import format_narrow_table
+from dse.base.table_format import format_json, format_narrow_table
+from dse.base.units import Capacity
 
 words = st.text("abc.[] ", min_size=1, max_size=20).map(str.strip).filter(bool)
 
@@ -32,3 +36,12 @@ def test_every_word_of_a_name_and_every_cell_is_printed_in_order(names, count):
     lines = format_narrow_table(rows).splitlines()
     assert [line.split() for line in lines[-count:]] == [list(row.values()) for row in rows]
     assert sorted(" ".join(lines[:-count]).replace(" ", "")) == sorted("".join(names).replace(" ", ""))
+
+
+def test_json_has_no_number_that_is_not_finite_and_names_are_kept():
+    quantity = Capacity.model_construct(value=float("inf"), text="unlimited")
+    content = {"NaN": [float("nan"), 1.5], "Infinity": (float("-inf"), "NaN", None, True, 7), "of": quantity}
+    unlimited = {"value": None, "unit": "B", "text": "unlimited", "unverified": False}
+    assert json.loads(format_json(content), parse_constant=pytest.fail) == {
+        "NaN": [None, 1.5], "Infinity": [None, "NaN", None, True, 7], "of": unlimited
+    }  # fmt: skip

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dse.base import catalog
 from dse.base.errors import InputError
 from dse.calibrate.attention_export import fit_attention_record, format_attention_file, predict_other_half
 from dse.calibrate.attention_fit import fit_attention
@@ -107,6 +108,40 @@ def test_impossible_rows_are_refused(tmp_path, row, message):
     table.write_text(f"{HEADER}\n{row}\n")
     with pytest.raises(InputError, match=message):
         load_attention([table])
+
+
+def rows_of(count):
+    return [f"a100-sxm4-80gb,k,1,bf16,1,{8 * n},{8 * n},2,2,64,true,1,s" for n in range(1, count + 1)]
+
+
+FAST = "a100-sxm4-80gb,k,1,bf16,1,8192,8192,2,2,64,true,1e-6,s"
+ABOVE = "time_ms: the rate is above the peak of 'a100-sxm4-80gb', by a factor of"
+
+
+def test_few_rows_above_a_peak_are_left_out_and_many_are_errors_with_their_lines(tmp_path):
+    tables = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    tables[0].write_text("\n".join([HEADER, *rows_of(100)]) + "\n")
+    tables[1].write_text(f"{HEADER}\n{FAST}\n")
+    (reason,) = load_attention(tables).left_out
+    assert reason.startswith(f"{tables[1]}:2: {ABOVE}")
+    tables[1].write_text(f"{HEADER}\n{rows_of(1)[0]}\n{FAST}\n{FAST}\n")
+    with pytest.raises(InputError) as caught:
+        load_attention(tables)
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(f"{tables[1]}:3: {ABOVE}")
+    assert second.startswith(f"{tables[1]}:4: {ABOVE}")
+
+
+def test_two_descriptions_of_one_device_are_refused(tmp_path):
+    shipped = (catalog.find_path("accel_models", "a100-sxm4-80gb")).read_text()
+    for name, text in (("one", shipped), ("two", shipped.replace("description: ", "description: another "))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a100-sxm4-80gb.yaml").write_text(text)
+        (tmp_path / name / "t.csv").write_text("\n".join([HEADER, *rows_of(3)]) + "\n")
+    tables = [tmp_path / "one" / "t.csv", tmp_path / "two" / "t.csv"]
+    assert len(load_attention(tables[:1]).launches) == 1
+    with pytest.raises(InputError, match=r"'a100-sxm4-80gb' is described differently in '.*one.*' and '.*two.*'; keep one of them"):
+        load_attention(tables)
 
 
 def test_the_shipped_kernels_name_their_source_and_devices():

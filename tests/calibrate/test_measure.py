@@ -8,7 +8,7 @@ import pytest
 
 import dse
 from dse.calibrate.measure import libraries, machine, run, timing
-from dse.calibrate.measure.table import COLUMNS
+from dse.calibrate.measure.table import COLUMNS, add_dense_baselines, write_table
 from dse.calibrate.measurement_set import load_measurements
 from dse.cli import entry
 from dse.model.efficiency import kernel_file
@@ -44,7 +44,8 @@ def test_every_kernel_is_timed_at_every_shape_and_the_machine_is_described(measu
 def test_a_killed_run_resumes(measured, tmp_path):
     with (measured / "measurements.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    kept = [row | {"time_ms": "123.0", "spread": "0", "dense_kernel": "", "dense_release": "", "dense_ms": ""} for row in rows[:3]]
+    changed = {"time_ms": "123.0", "spread": "0", "dense_kernel": "", "dense_release": "", "dense_ms": ""}
+    kept = [row | changed | {"source": "a test, median of 1, cold caches"} for row in rows[:3]]
     with (tmp_path / "measurements.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
@@ -68,6 +69,55 @@ def test_a_killed_run_resumes(measured, tmp_path):
         again = list(csv.DictReader(file))
     assert len(again) == len(rows)
     assert [row["time_ms"] for row in again[:3]] == ["123.0"] * 3
+
+
+@pytest.mark.parametrize(("options", "new"), [(["--warm"], "median of 1, warm caches"), (["--repeats", "2"], "median of 2, cold caches")])
+def test_times_taken_with_other_options_are_not_mixed(tmp_path, capsys, options, new):
+    arguments = ["measure", "-o", str(tmp_path), "--cpu", "--repeats", "1", "--kernels", "scipy csr", "--shapes", "64x64x8"]
+    assert entry.main(arguments) == 0
+    assert entry.main([*arguments, *options]) == 2
+    table = tmp_path / "measurements.csv"
+    assert f"'{table}' has times with median of 1, cold caches, not {new}; give another folder" in capsys.readouterr().err
+
+
+def row(device, kernel, shape, time_ms, pattern="dense"):
+    m, k, n = shape
+    about = {"device": device, "kernel": kernel, "release": "1", "pattern": pattern, "dtype": "fp32", "unit": "", "density": 1.0}
+    return about | {"m": m, "k": k, "n": n, "time_ms": time_ms, "source": "a test, median of 1, cold caches"}
+
+
+SMALL, MIDDLE, LARGE = (8, 8, 8), (16, 16, 16), (32, 32, 32)
+
+
+def test_the_dense_baseline_of_a_kernel_ran_on_its_device():
+    rows = [row("gpu", "cublas", SMALL, 0.01), row("cpu", "numpy", SMALL, 5.0), row("cpu", "csr", SMALL, 2.0, "unstructured")]
+    add_dense_baselines(rows)
+    assert (rows[2]["dense_kernel"], rows[2]["dense_ms"]) == ("numpy", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("others", "baseline"),
+    [
+        ([("few", SMALL, 0.1)], "all"),  # fewer shapes take less time
+        ([("other", SMALL, 0.1), ("other", LARGE, 60.0)], "other"),  # a tenth of the time of one shape, 1.2 of the other
+        ([("other", SMALL, 0.1), ("other", MIDDLE, 900.0)], "other"),  # `all` does not have the shape that takes long
+    ],
+)
+def test_the_dense_baseline_is_the_kernel_with_most_shapes_then_the_fastest_over_shapes_of_all(others, baseline):
+    rows = [row("cpu", "all", SMALL, 1.0), row("cpu", "all", LARGE, 50.0), *(row("cpu", *each) for each in others)]
+    rows.append(row("cpu", "csr", SMALL, 0.5, "unstructured"))
+    add_dense_baselines(rows)
+    assert rows[-1]["dense_kernel"] == baseline
+
+
+def test_a_machine_is_described_by_its_own_rows(tmp_path, monkeypatch):
+    """A GPU's product of 2 * 512^3 FLOPs in 1 us would be a peak of 268 TFLOP/s of the CPU."""
+    arguments = ["measure", "-o", str(tmp_path), "--cpu", "--repeats", "1", "--kernels", "scipy csr", "--shapes", "64x64x8"]
+    write_table(tmp_path / "measurements.csv", [row("a100-sxm4-80gb", "cublas", (512, 512, 512), 1e-3)])
+    monkeypatch.setattr("dse.cli.measure.load_measurements", lambda path: None)  # the rate is above the peak of the GPU too
+    assert entry.main(arguments) == 0
+    (description,) = tmp_path.glob("cpu-*.yaml")
+    assert dse.load_accelerator(description).value("units.core.peak.fp32") < 2e13
 
 
 def test_measure_then_calibrate_then_validate(measured, capsys):

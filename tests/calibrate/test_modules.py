@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dse.base.errors import InputError
-from dse.calibrate.exclusions import summarize_reasons
 from dse.calibrate.modules.fit import ModuleModel, fit_module
 from dse.calibrate.modules.launches import ModuleKey, ModuleLaunches, ModuleRates
 from dse.calibrate.modules.measurement import is_module_table
@@ -20,7 +19,7 @@ from dse.calibrate.modules.shapes import DEEPSEEK_V32, GLM_5, MINIMAX_M3, MODULE
 from dse.calibrate.modules.time import dense_features, module_features
 from dse.calibrate.validate.comparison import compute_errors
 from dse.calibrate.validate.crossover import Crossover, _last_crossing, find_crossovers, format_crossovers
-from dse.calibrate.validate.modules import compare_modules, fit_kernels, predict_left_out
+from dse.calibrate.validate.modules import ModuleKernel, compare_modules, fit_kernels, predict_left_out
 from dse.cli.entry import main
 
 MODULES = Path(__file__).parents[2] / "dse" / "calibrate" / "measured" / "modules"
@@ -125,10 +124,14 @@ def test_bad_rows_are_reported_with_their_line(tmp_path, row, problem):
 def test_rows_above_a_peak_and_of_devices_without_a_dtype_are_left_out(tmp_path):
     path = tmp_path / "modules.csv"
     fast, a100 = DSA_ROW.replace(",2.5,", ",0.001,"), DSA_ROW.replace("b200-sxm-180gb", "a100-sxm4-80gb")
-    path.write_text("\n".join([HEADER, fast, a100]) + "\n")
-    reasons = summarize_reasons(load_modules(path).left_out)
-    assert any(reason.endswith("above the peak") for reason in reasons)
-    assert "'a100-sxm4-80gb' has no unit that computes in fp8" in reasons
+    path.write_text("\n".join([HEADER, fast, a100, *[DSA_ROW.replace("512,128", "512,256")] * 98]) + "\n")
+    lacking, above = load_modules(path).left_out
+    assert lacking == "'a100-sxm4-80gb' has no unit that computes in fp8"
+    assert above.startswith(f"{path}:2: time_ms: the rate is above the peak of 'b200-sxm-180gb', by a factor of ")
+    path.write_text("\n".join([HEADER, fast, fast, *[DSA_ROW.replace("512,128", "512,256")] * 98]) + "\n")
+    with pytest.raises(InputError, match=r"modules.csv:2: .*above the peak") as caught:
+        load_modules(path)
+    assert [problem.line for problem in caught.value.problems] == [2, 3]  # repeats of one launch
 
 
 @pytest.mark.parametrize(("name", "launches"), [("sparse_attention", 10_952), ("block_sparse_attention", 8000)])
@@ -222,6 +225,26 @@ def test_a_crossover_by_hand():
     crossover = Crossover(launches_of("glm-5").key, 8, 1, 0, 2000.0, 1000.0, True)
     assert crossover.ratio == 2
     assert crossover._replace(predicted=None).ratio == np.inf
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_kernels_with_few_shapes_are_listed_and_not_fitted(tmp_path, capsys, count):
+    path = tmp_path / "modules.csv"
+    rows = [DSA_ROW.replace("512,128", f"512,{128 * n}") for n in range(count)]
+    path.write_text("\n".join([HEADER, *rows, rows[0].replace("fp8_block", "bfloat16")]) + "\n")  # dtypes share a fit
+    assert main(["validate", "--data", str(path), "-o", str(tmp_path)]) == 0
+    expected = f"not predicted: modules: b200-sxm-180gb FLASHMLA_SPARSE vllm/0.24.0 prefill: {count} shapes, fewer than 20"
+    assert expected in capsys.readouterr().out
+
+
+def test_a_kernel_of_another_device_has_a_dtype_in_common():
+    def kernel(device, dtype):
+        key = replace((launches := grid("glm-5", count=40)).key, device=device, weight_dtype=dtype)
+        return ModuleKernel("synthetic", [replace(launches, key=key)], ModuleModel(False, true_theta()))
+
+    kernels = [kernel("b200-sxm-180gb", "bf16"), kernel("gb200", "nvfp4"), kernel("gb300", "bf16")]
+    by_device = compare_modules(kernels, predict_left_out(kernels))
+    assert {comparison.device for comparison in by_device if comparison.split == "devices"} == {"b200-sxm-180gb", "gb300"}
 
 
 def test_the_command_prints_errors_and_crossovers(tmp_path, capsys):

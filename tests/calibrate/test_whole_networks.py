@@ -9,6 +9,7 @@ import dse
 from dse.base.errors import InputError
 from dse.calibrate.host_time import HostRun, fit_host, left_out_ratios, list_host_runs
 from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS
+from dse.calibrate.network_measurement import is_network_table
 from dse.calibrate.predictions import FIDELITIES
 from dse.calibrate.validate import report
 from dse.calibrate.validate.whole_networks import NetworkSet, compare_networks, count_host_launches, load_networks
@@ -69,6 +70,13 @@ def test_the_constant_efficiency_of_a_run_is_the_one_that_the_description_states
     assert network.predicted_latencies["r3"][0] == pytest.approx(least + float(sol.latency[~is_compute_bound].sum()), rel=0.1)
 
 
+def test_a_table_with_a_quoted_header_is_of_networks(tmp_path):
+    path = write(tmp_path, ROW)
+    path.write_text(path.read_text().replace(HEAD, ",".join(f'"{name}"' for name in HEAD.split(","))))
+    assert is_network_table(path)
+    assert len(load_networks(path).networks) == 1
+
+
 def test_each_dense_latency_counts_once(tmp_path):
     comparisons = compare_networks(load_networks(write(tmp_path, ROW, ROW.replace("2:4,", "block:64x64,0.2"))))
     assert [(c.family, c.quantity) for c in comparisons] == [
@@ -86,6 +94,8 @@ def test_each_dense_latency_counts_once(tmp_path):
         ("bf16", "bf17", "unknown dtype 'bf17'"),
         (",2,3,", ",-2,3,", "time_ms: -2 is out of range"),
         (r"encoder\.", "(", "'(layer"),
+        ("2:4,", "unstructured,", "the density is missing: 'unstructured' may keep any fraction; add a column 'density'"),
+        ("2:4,", "2:4,0.2", "a density of 0.2 contradicts '2:4', which keeps 0.5; remove the wrong one"),
     ],
 )  # fmt: skip
 def test_errors_of_rows_name_their_lines(tmp_path, old, new, message):

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, random_array, save_npz
 
 from dse.base.errors import InputError
 from dse.io_theory.bounds import topological_bandwidth
-from dse.io_theory.connection_table import read_network, read_order, write_order
+from dse.io_theory.connection_table import is_connection_table, read_network, read_order, write_order
 from dse.io_theory.generated_network import random_layers
 from dse.io_theory.layered_network import network_from_masks, network_from_matrices
 from dse.io_theory.network import build_network
@@ -154,6 +154,12 @@ def test_a_table_of_connections_is_a_network_and_an_order(tmp_path):
     assert [net.names[net.source[n]] for n in order] == list("abahg")
     write_order(tmp_path / "again.csv", net, order)
     np.testing.assert_array_equal(read_order(tmp_path / "again.csv", net), order)
+
+
+def test_a_table_of_connections_may_have_quoted_names(tmp_path):
+    """As R writes them."""
+    assert is_connection_table(write(tmp_path / "net.csv", '"source","target"\n"a","h"'))
+    assert not is_connection_table(write(tmp_path / "other.csv", '"source, target"\n1'))
 
 
 def test_errors_of_invalid_orders_name_the_line_or_the_connection(tmp_path):

@@ -331,7 +331,7 @@ def test_a_layer_table_gives_sizes_and_nonzeros(tmp_path):
     ("old", "new", "text"),
     [
         ("3,4,7,4", "3,4,7,13", "net.csv:2: 13 nonzeros in 12 weights"),
-        ("fc2", "fc1", "layer 'fc1' is given twice"),
+        ("fc2", "fc1", "net.csv:3: layer 'fc1' is given twice; rename one (the first is on line 2)"),
         ("gemm,3", "geem,3", "net.csv:2: kind: 'geem' is not known here"),
     ],
 )
@@ -340,3 +340,12 @@ def test_mistakes_in_a_layer_table(old, new, text, tmp_path):
     with pytest.raises(InputError) as caught:
         parse_network(tmp_path / "net.csv")
     assert text in str(caught.value)
+
+
+def test_a_repeated_layer_of_a_yaml_table_is_reported_with_its_line(tmp_path):
+    row = "- {name: fc1, kind: gemm, m: 3, k: 4, n: 7}\n"
+    (tmp_path / "net.yaml").write_text("layers:\n" + row * 3)
+    with pytest.raises(InputError) as caught:
+        parse_network(tmp_path / "net.yaml")
+    what = "layer 'fc1' is given twice; rename one (the first is on line 2)"
+    assert str(caught.value).splitlines() == [f"{tmp_path / 'net.yaml'}:{line}: {what}" for line in (3, 4)]

@@ -45,3 +45,16 @@ def test_square_experts_alone_are_stored_with_inputs_first():
 def test_a_stack_of_other_sizes_is_refused():
     with pytest.raises(InputError, match="down: 3 experts of 2 x 5 weights for a layer of 4 x 2; give the network that they belong to"):
         match_weights([row("down", 4, 2)], {"down": tensor(np.zeros((3, 2, 5)))})
+
+
+@pytest.mark.parametrize(
+    ("experts", "message"),
+    [
+        (3, "experts.w: 2 tensors for a layer of 3 experts; give one tensor for each expert, or one stack of all"),
+        (1, "experts.w: 2 tensors for one layer; give one of them"),
+    ],
+)
+def test_a_wrong_number_of_tensors_is_refused(experts, message):
+    layer = LayerRow(name="mlp.experts.w", kind="gemm", m=4, k=2, n=1, experts=experts, active=1)
+    with pytest.raises(InputError, match=message):
+        match_weights([layer], {f"mlp.experts.{number}.w": tensor(np.zeros((4, 2))) for number in range(2)})

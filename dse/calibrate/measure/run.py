@@ -9,19 +9,25 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from dse.base.errors import InputError
 from dse.base.progress import shows_progress
 from dse.calibrate.measure.jobs import TimingJob
-from dse.calibrate.measure.table import Row, read_table, row_identity, write_table
+from dse.calibrate.measure.table import Row, read_table, row_identity, rows_of_device, write_table
 from dse.calibrate.measure.timing import Timer, measure_median
 
 NOISY_SPREAD = 0.2  # interquartile range over the median
 
 
 def run_jobs(path: Path, device: str, jobs: Sequence[TimingJob], timer: Timer, repeats: int, warm: bool) -> list[Row]:
-    """Measure the rows that the table at `path` lacks; warns about jobs that failed, with the reason, and about noise."""
+    """Measure the rows that the table at `path` lacks; warns about jobs that failed, with the reason, and about noise.
+
+    Raises InputError if the table has times of the device that were taken with other options.
+    """
     rows, failures = read_table(path), dict[str, str]()
     measured = {row_identity(row) for row in rows}
-    origin = {"device": device, "source": _describe_source(repeats, warm)}
+    timing = f"median of {repeats}, {'warm' if warm else 'cold'} caches"
+    _check_timing(path, rows_of_device(rows, device), timing)
+    origin = {"device": device, "source": f"dse measure, {datetime.date.today().isoformat()}, {platform.platform()}, {timing}"}
     with tqdm(total=sum(len(job.columns) for job in jobs), unit=" kernels", delay=2, disable=not shows_progress()) as bar:
         for job in jobs:
             try:
@@ -37,9 +43,12 @@ def run_jobs(path: Path, device: str, jobs: Sequence[TimingJob], timer: Timer, r
     return rows
 
 
-def _describe_source(repeats: int, warm: bool) -> str:
-    caches = "warm" if warm else "cold"
-    return f"dse measure, {datetime.date.today().isoformat()}, {platform.platform()}, median of {repeats}, {caches} caches"
+def _check_timing(path: Path, rows: Sequence[Row], timing: str) -> None:
+    """Raise InputError if the source of a row ends in other options than `timing`."""
+    for row in rows:
+        if not row["source"].endswith(timing):
+            other = ", ".join(row["source"].split(", ")[-2:])
+            raise InputError(f"'{path}' has times with {other}, not {timing}", "give another folder")
 
 
 def _measure_rows(job: TimingJob, origin: Row, measured: set[tuple[str, ...]], timer: Timer, repeats: int) -> Iterator[Row]:

@@ -1,6 +1,8 @@
 """The table measurements.csv of `dse measure`: read, completed with dense baselines, and written."""
 
 import csv
+import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,21 +51,34 @@ def row_identity(row: Row) -> tuple[str, ...]:
     return tuple(str(row[column]) for column in ("device", "kernel", "release", "dtype", "m", "k", "n", "density"))
 
 
+def rows_of_device(rows: Iterable[Row], device: str) -> list[Row]:
+    """The rows that were measured on a device: one folder may have those of the GPU and of the CPU of a machine."""
+    return [row for row in rows if row["device"] == device]
+
+
 def add_dense_baselines(rows: list[Row]) -> None:
-    """Fill in the dense baseline of each sparse row: of the dense kernel that takes least time over all shapes of the dtype."""
-    dense = [row for row in rows if row["pattern"] == "dense"]
-    fastest = {dtype: _fastest_kernel([row for row in dense if row["dtype"] == dtype]) for dtype in {row["dtype"] for row in dense}}
-    baselines = {_shape_identity(row): row for row in dense if row["kernel"] == fastest[row["dtype"]]}
+    """Fill in the dense baseline of each sparse row: that of the fastest dense kernel of its device and dtype."""
+    dense = dict[tuple[str, str], list[Row]]()
+    for row in rows:
+        if row["pattern"] == "dense":
+            dense.setdefault((row["device"], row["dtype"]), []).append(row)
+    fastest = {key: _fastest_kernel(of_key) for key, of_key in dense.items()}
+    baselines = {_shape_identity(row): row for key, of_key in dense.items() for row in of_key if row["kernel"] == fastest[key]}
     for row in rows:
         if row["pattern"] != "dense" and (baseline := baselines.get(_shape_identity(row))):
             row |= {"dense_kernel": baseline["kernel"], "dense_release": baseline["release"], "dense_ms": baseline["time_ms"]}
 
 
 def _fastest_kernel(rows: list[Row]) -> str:
-    """Name of the kernel with the smallest sum of times, of equal ones the first by name."""
-    names = sorted({row["kernel"] for row in rows})
-    return min(names, key=lambda name: sum(float(row["time_ms"]) for row in rows if row["kernel"] == name))
+    """The kernel with the smallest mean of log times over shapes that all kernels have, of those that have the most shapes."""
+    times = dict[str, dict[tuple[str, ...], float]]()
+    for row in sorted(rows, key=lambda row: row["kernel"]):
+        times.setdefault(row["kernel"], {})[_shape_identity(row)] = float(row["time_ms"])
+    most = max(map(len, times.values()))
+    ranked = {name: own for name, own in times.items() if len(own) == most}
+    common = set.intersection(*(set(own) for own in ranked.values()))
+    return min(ranked, key=lambda name: sum(math.log(ranked[name][shape]) for shape in common))
 
 
 def _shape_identity(row: Row) -> tuple[str, ...]:
-    return tuple(str(row[column]) for column in ("dtype", "m", "k", "n"))
+    return tuple(str(row[column]) for column in ("device", "dtype", "m", "k", "n"))

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from dse.calibrate.fit_parameters import minimize_residuals
+from dse.calibrate.fit_parameters import log_residuals, minimize_residuals, pad_problem
 from dse.calibrate.modules.launches import ModuleLaunches, PerLaunch
 from dse.calibrate.modules.parameters import MODULE_DEVIATION, MODULE_LOWER, MODULE_PARAMETERS, MODULE_PRIOR, MODULE_UPPER
 from dse.calibrate.modules.shapes import LatentShape
@@ -18,18 +17,8 @@ from dse.calibrate.modules.time import ModuleFeatures, module_features, module_t
 from dse.model.efficiency.kernel_model import compile_in_float64
 from dse.model.efficiency.parameters import Theta, theta_to_values
 
-NOISE = 0.08  # relative deviation of the formula, against which the prior is weighed
-MAX_COUNTED = 200  # launches of a module that count as independent
 MAX_FITTED = 512  # launches that set the parameters, a random sample of more
 STEPS, REFIT_STEPS = 60, 15
-
-
-class FitProblem(NamedTuple):
-    """Arrays of a fit, padded; a `weight` of 0 leaves a launch out."""
-
-    features: ModuleFeatures
-    time: PerLaunch
-    weight: PerLaunch
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +66,10 @@ def fit_module(groups: Sequence[ModuleLaunches], seed: int = 0) -> ModuleModel:
 
 def fit_features(start: ModuleModel, features: ModuleFeatures, time: PerLaunch, steps: int = REFIT_STEPS, seed: int = 0) -> ModuleModel:
     """Fit the parameters to a sample of at most 512 launches, beginning at those of `start`."""
-    size = len(time)
-    if size > MAX_FITTED:
-        sample = np.sort(np.random.default_rng(seed).choice(size, MAX_FITTED, replace=False))
-        features, time, size = take_features(features, sample), time[sample], MAX_FITTED
-    weight = np.where(np.arange(MAX_FITTED) < size, 1 / np.sqrt(max(size / MAX_COUNTED, 1.0)), 0.0)
-    problem = FitProblem(_pad(features, MAX_FITTED), np.resize(time, MAX_FITTED), weight)
+    if len(time) > MAX_FITTED:
+        sample = np.sort(np.random.default_rng(seed).choice(len(time), MAX_FITTED, replace=False))
+        features, time = take_features(features, sample), time[sample]
+    problem = pad_problem(_pad(features, MAX_FITTED), time, MAX_FITTED)
     theta, cost = minimize_residuals(*_compiled()[:2], problem, start.theta, (MODULE_LOWER, MODULE_UPPER), steps)
     return ModuleModel(start.attends_to_all_slots, theta, cost)
 
@@ -99,9 +86,7 @@ def _pad(features: ModuleFeatures, size: int) -> ModuleFeatures:
 def _residuals(
     theta: Float[Array, "parameter"], features: ModuleFeatures, time: Float[Array, "launch"], weight: Float[Array, "launch"]
 ) -> Float[Array, "residual"]:
-    """Residuals of the logarithm of each time over the noise, then of each parameter over its prior deviation."""
-    of_times = (jnp.log(module_time(theta, features)) - jnp.log(time)) * weight / NOISE
-    return jnp.concatenate([of_times, (theta - MODULE_PRIOR) / MODULE_DEVIATION])
+    return log_residuals(module_time(theta, features), time, weight, (theta - MODULE_PRIOR) / MODULE_DEVIATION)
 
 
 @cache

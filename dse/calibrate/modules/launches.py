@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from dse.calibrate.modules.measurement import CacheDtype, ModulePhase, WeightDtype
 from dse.calibrate.modules.shapes import MODULE_SHAPES, LatentShape, ModuleShape
+from dse.calibrate.sanity_checks import fastest_unit
 from dse.model.efficiency.launches import DeviceRates
 from dse.schema.accelerator import Accelerator
 
@@ -67,10 +68,9 @@ class ModuleRates:
     @classmethod
     def from_accelerator(cls, device: Accelerator) -> "ModuleRates | None":
         """The rates that a description states; None if no unit computes in bf16 or that unit states no processors."""
-        peaks = {name: unit.peak["bf16"].value for name, unit in device.units.items() if "bf16" in unit.peak and unit.processors}
-        if not peaks:
+        unit_name = fastest_unit({name: unit for name, unit in device.units.items() if unit.processors}, "bf16")
+        if unit_name is None:
             return None
-        unit_name = max(peaks, key=lambda name: peaks[name])
         rates = DeviceRates.from_accelerator(device, unit_name, "bf16")
         peak = {dtype: quantity.value for dtype, quantity in device.units[unit_name].peak.items()}
         return cls(peak, rates.bandwidth, rates.cache, rates.processors)

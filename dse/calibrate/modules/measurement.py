@@ -14,7 +14,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from dse.base.errors import did_you_mean
-from dse.base.input_file import read_cells, required_columns
+from dse.base.input_file import read_header, required_columns
 from dse.base.strict_model import StrictModel, field_error
 from dse.calibrate.modules.shapes import MODULE_SHAPES, GroupedShape
 from dse.calibrate.published.table import Cells, PublishedTable, RowLeftOut, device_name
@@ -112,5 +112,5 @@ def find_module_table(header: Sequence[str]) -> PublishedTable | None:
 
 def is_module_table(path: Path) -> bool:
     """Whether a file has the columns of a table of modules; raises InputError if it cannot be read."""
-    header = read_cells(path, ())[0]
+    header = read_header(path)
     return set(header).issuperset(required_columns(ModuleMeasurement)) or find_module_table(header) is not None

@@ -24,7 +24,7 @@ class Comparison:
     """One launch, speedup or network; the fields are keys of the JSON output."""
 
     set: str
-    split: str  # 'shapes', 'halves', 'windows', 'devices', 'networks', or the device of the models
+    split: str  # a key of SPLIT_TITLES
     device: str
     kernel: str
     family: str

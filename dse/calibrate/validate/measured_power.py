@@ -8,7 +8,6 @@ Only such readings are compared, of kernels that last long enough to be repeated
 is the one that the power limit allows.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.base.errors import InputError
-from dse.base.table_format import Row, format_table
+from dse.base.table_format import Row, format_json, format_table
 from dse.calibrate.measured_launches import build_launches, kernel_key
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.measurement_set import MeasurementSet
@@ -164,7 +163,7 @@ def report_power(measurements: MeasurementSet, as_json: bool) -> str:
         raise InputError(what, "give a table with the columns 'power_w' and 'power_limit_w', of kernels that the power limit slows down")
     rows = compare_power(groups)
     if as_json:
-        return json.dumps(rows, indent=2)
+        return format_json(rows)
     return format_table([{name: _format_cell(name, value) for name, value in row.items()} for row in rows])
 
 

@@ -35,6 +35,16 @@ class ModuleKernel(NamedTuple):
         """The key of the first group, with the device, kernel, release and phase of all."""
         return self.groups[0].key
 
+    @property
+    def networks(self) -> set[str]:
+        """The networks with launches."""
+        return {launches.key.network for launches in self.groups}
+
+    @property
+    def weight_dtypes(self) -> set[str]:
+        """The dtypes of the weights of the launches."""
+        return {launches.key.weight_dtype for launches in self.groups}
+
 
 class LeftOutPrediction(NamedTuple):
     """Of each launch: the number of its group of shapes, the calibrated time without that group [s], and the half width of its interval."""
@@ -45,14 +55,10 @@ class LeftOutPrediction(NamedTuple):
 
 
 def fit_kernels(sets: Sequence[ModuleSet]) -> list[ModuleKernel]:
-    """Fit all kernels of all sets."""
-    by_kernel = dict[tuple[str, ...], list[ModuleLaunches]]()
-    for module_set in sets:
-        for key, launches in module_set.launches.items():
-            if len(launches):
-                by_kernel.setdefault((module_set.name, key.device, key.kernel, key.release, key.phase), []).append(launches)
-    progress = tqdm(by_kernel.items(), unit=" kernels", desc="fitting modules", delay=2, disable=not shows_progress())
-    return [ModuleKernel(name, groups, fit_module(groups)) for (name, *_), groups in progress]
+    """Fit all kernels of all sets that have enough shapes."""
+    fittable = [(module_set.name, groups) for module_set in sets for groups in module_set.fittable]
+    progress = tqdm(fittable, unit=" kernels", desc="fitting modules", delay=2, disable=not shows_progress())
+    return [ModuleKernel(name, groups, fit_module(groups)) for name, groups in progress]
 
 
 def compare_modules(kernels: Sequence[ModuleKernel], left_out: Sequence[LeftOutPrediction]) -> list[Comparison]:
@@ -108,10 +114,9 @@ def _sol(kernel: ModuleKernel) -> PerLaunch:
 
 
 def _of_other_device(kernel: ModuleKernel, kernels: Sequence[ModuleKernel]) -> ModuleKernel | None:
-    """A kernel of the same phase and networks on another device."""
-    networks = {launches.key.network for launches in kernel.groups}
+    """A kernel on another device with the same phase, all networks and at least one dtype of weights."""
     for other in kernels:
-        same = other.key.phase == kernel.key.phase and networks <= {launches.key.network for launches in other.groups}
+        same = other.key.phase == kernel.key.phase and kernel.networks <= other.networks and kernel.weight_dtypes & other.weight_dtypes
         if same and other.key.device != kernel.key.device:
             return other
     return None
@@ -119,8 +124,7 @@ def _of_other_device(kernel: ModuleKernel, kernels: Sequence[ModuleKernel]) -> M
 
 def _compare_with_other_device(kernel: ModuleKernel, other: ModuleKernel) -> Iterator[Comparison]:
     """Times by the parameters of another device, for the dtypes that were measured on it; two devices give no interval."""
-    dtypes = {launches.key.weight_dtype for launches in other.groups}
-    known = kernel._replace(groups=[launches for launches in kernel.groups if launches.key.weight_dtype in dtypes])
+    known = kernel._replace(groups=[launches for launches in kernel.groups if launches.key.weight_dtype in other.weight_dtypes])
     efficiency = min(1.0, float(np.exp(np.mean(np.log(_sol(other) / measured_times(other.groups))))))
     return _compare(known, "devices", other.model.predict_times(known.groups), None, efficiency)
 

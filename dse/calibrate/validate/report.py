@@ -58,7 +58,7 @@ def _summarize_group(comparisons: Sequence[Comparison], identity: Row) -> Row:
 def find_failures(rows: Sequence[Row]) -> list[str]:
     """The sets, by split and quantity, on which `calibrated` has no smaller mean error than `sol`."""
     failures = []
-    kernel_rows = [row for row in rows if row["split"] in SPLIT_TITLES and row["kernel"] != "all"]
+    kernel_rows = [row for row in rows if row["kernel"] != "all"]
     for set_name, split, quantity in dict.fromkeys((row["set"], row["split"], row["quantity"]) for row in kernel_rows):
         of_set = [row for row in kernel_rows if (row["set"], row["split"], row["quantity"]) == (set_name, split, quantity)]
         mean = {
@@ -74,15 +74,14 @@ def find_failures(rows: Sequence[Row]) -> list[str]:
 def format_table(rows: Sequence[Row], markdown: bool = False) -> str:
     """All rows as aligned text or Markdown: mean errors of each fidelity, then further statistics of `calibrated`."""
     parts = []
-    for split in sorted({row["split"] for row in rows}, key=lambda split: (*(split != first for first in SPLIT_TITLES), split)):
-        title = SPLIT_TITLES.get(split, f"transferred from {split}")
-        lines = [HEADER, *(_format_row(row) for row in rows if row["split"] == split)]
-        parts.append(f"{title}\n\n{format_lines(lines, markdown)}")
+    for split, title in SPLIT_TITLES.items():
+        if cells := [_format_row(row) for row in rows if row["split"] == split]:
+            parts.append(f"{title}\n\n{format_lines([HEADER, *cells], markdown)}")
     return "\n\n".join(parts)
 
 
 def format_brief_table(rows: Sequence[Row], markdown: bool = False) -> str:
-    """Mean errors of each kernel as aligned text or Markdown, without means over sets and without single source devices."""
+    """Mean errors of each kernel as aligned text or Markdown, without means over sets."""
     parts = []
     for split, title in SPLIT_TITLES.items():
         kernel_rows = [row for row in rows if row["split"] == split and row["kernel"] != "all"]

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Shaped
 from pydantic import BaseModel, ValidationError
 
-from dse.base.errors import InputError, Problem
+from dse.base.errors import InputError, errors_in_file
 from dse.readers.dtypes import TORCH_SCALAR_TYPES, torch_dtype_in_numpy, torch_dtype_name
 from dse.readers.parsed_network import Shape, WeightTensor, array_slabs, check_computed_size, rows_per_slab
 from dse.readers.pytorch.program import STRIDED, JsonObject, JsonProgram, JsonTensor, Program, check_version, flatten_graph, size_value
@@ -121,11 +121,10 @@ def read_archive(path: Path) -> ExportedArchive:
 def archive_errors(path: Path) -> Iterator[None]:
     """Convert the errors that a file of another kind, or a damaged one, leads to, to an InputError that names the file."""
     try:
-        yield
-    except InputError as error:
-        raise InputError.from_problems(
-            problem if problem.file else Problem(problem.message, problem.fix, path) for problem in error.problems
-        ) from error
+        with errors_in_file(path):
+            yield
+    except InputError:
+        raise
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))

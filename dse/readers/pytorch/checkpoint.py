@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from dse.base.errors import InputError, Problem
+from dse.base.errors import InputError, errors_in_file
 from dse.readers.dtypes import torch_dtype_in_numpy, torch_dtype_name
 from dse.readers.parsed_network import NamedTensors, Shape, WeightTensor, rows_per_slab
 
@@ -91,11 +91,10 @@ def _no_warnings() -> Iterator[None]:
 def _checkpoint_errors(path: Path) -> Iterator[None]:
     """Convert anything that PyTorch raises for a broken file, or for one that needs code to be run, to an InputError."""
     try:
-        yield
-    except InputError as error:
-        raise InputError.from_problems(
-            problem if problem.file else Problem(problem.message, problem.fix, path) for problem in error.problems
-        ) from error
+        with errors_in_file(path):
+            yield
+    except InputError:
+        raise
     except Exception as error:  # a damaged file makes PyTorch raise errors of almost any type
         text = str(error)
         if match := re.search(r"GLOBAL (\S+)|[Uu]nsupported class (\S+)", text):
