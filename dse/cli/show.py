@@ -8,8 +8,9 @@ import xarray as xr
 
 from dse.base import catalog
 from dse.base.errors import InputError
+from dse.base.name_value import parse_pairs
 from dse.base.progress import announced_step, logger
-from dse.cli.dataset import parse_pairs, results_path
+from dse.cli.dataset import results_path
 from dse.report.result_table import render
 from dse.report.show_results import ShowOptions, result_tables
 from dse.sweeping import store
