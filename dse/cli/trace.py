@@ -15,6 +15,7 @@ from dse.base import catalog
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.name_value import parse_pairs
 from dse.base.progress import shows_progress
+from dse.cli.unused_options import refuse_unused
 from dse.readers.parsed_network import ParsedNetwork, Shape
 from dse.sparsity.statistics import BLOCKS, GROUPS, BlockSize
 from dse.trace.activations import count_recordings
@@ -71,6 +72,9 @@ def _parse_options(options: argparse.Namespace) -> tuple[CountOptions, ReaderOpt
     for name in ("tolerance", "sparsity", "accuracy", "dense_accuracy"):
         with problems.collect(key=f"--{name.replace('_', '-')}"):
             _check_number(name, getattr(options, name))
+    with problems.collect():
+        if options.accuracy is None:
+            refuse_unused(options, ["dense_accuracy"], "without --accuracy")
     with problems.collect(key="--method"):
         _check_method(options.method)
     problems.raise_if_any()

@@ -280,10 +280,11 @@ def _top_table(points: xr.Dataset, options: ShowOptions) -> ResultTable:
 def _summary_table(dataset: xr.Dataset, options: ShowOptions) -> ResultTable:
     """Least, mean and greatest value of each result over all designs, for each accelerator, batch, dtype and variant."""
     names = [str(name) for name in dataset.data_vars if str(name).endswith(("_min", "_mean", "_max")) and "_by_" not in str(name)]
-    names = [name for name in names if dataset[name].size and {"variant"} <= set(dataset[name].dims)]
-    dims = [dim for dim in ("accelerator", "batch", "dtype", "variant") if dim in dataset.dims]
-    shape = [dataset.sizes[dim] for dim in dims]
+    names = [name for name in names if dataset[name].size]
+    names = [name for name in names if "variant" in dataset[name].dims] or names  # area and power do not depend on the variant
     key = "latency_min" if "latency_min" in names else names[0]
+    dims = [dim for dim in ("accelerator", "batch", "dtype", "variant") if dim in dataset[key].dims]
+    shape = [dataset.sizes[dim] for dim in dims]
     order = np.argsort(dataset[key].transpose(*dims).values.ravel(), kind="stable")[: options.top or MAX_ROWS]
     indices = {dim: ("point", index) for dim, index in zip(dims, np.unravel_index(order, shape), strict=True)}
     rows = describe_points(dataset[names].isel(indices))

@@ -354,6 +354,7 @@ def test_a_folder_with_other_files_is_not_replaced(archive, capsys):
         (("--sparsity", "nan"), "--sparsity: nan is out of range"),
         (("--input", "sequence"), "--input: 'sequence' is not of the form NAME=VALUE; write it as in 'sequence=512'"),
         (("--input", "sequence=1", "sequence=2"), "--input: 'sequence' is given twice; keep one"),
+        (("--dense-accuracy", "76"), "--dense-accuracy: has no effect without --accuracy; leave it out"),
         (("--accuracy", "nan"), "--accuracy: nan is out of range; write a finite number"),
         (("--like", "resnet5"), "did you mean 'resnet50'?"),
         (("--method", "../evil"), "--method: '../evil' is not a valid file name"),
