@@ -70,4 +70,7 @@ def print_summary(dataset: xr.Dataset, path: Path) -> None:
     if dataset.nbytes > MAX_SUMMARY_BYTES:
         logger.info(f"'dse show {path}' prints the best designs")
         return
-    logger.info(render(result_tables(dataset), "table"))
+    try:
+        logger.info(render(result_tables(dataset), "table"))
+    except InputError as error:  # of results that cannot be ranked, such as areas alone
+        logger.info(f"note: no designs are ranked: {error}")

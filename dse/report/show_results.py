@@ -16,6 +16,7 @@ from dse.base.errors import InputError
 from dse.report.best_designs import (
     Ranking,
     best_designs,
+    check_rows,
     describe_points,
     eligible_variants,
     make_ranking,
@@ -91,8 +92,8 @@ class ShowOptions:
 def result_tables(dataset: xr.Dataset, options: ShowOptions | None = None) -> list[ResultTable]:
     """The tables of a dataset of results; raises InputError if it holds none."""
     options = options or ShowOptions()
-    if options.top is not None and options.top < 1:
-        raise InputError(f"{options.top} rows are out of range", "write a whole number of at least 1")
+    if options.top is not None:
+        check_rows(options.top)
     kind = result_kind(dataset)
     if kind == "sweep":
         return _sweep_tables(dataset, options)
