@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dse.base.errors import InputError
+from dse.base.input_file import read_cells, required_columns
 from dse.base.output_file import replace_file, temporary_path
 from dse.workload import tables
 from dse.workload.schema import AccuracyRow
@@ -16,6 +17,7 @@ COLUMNS = (
     "method", "pattern", "sparsity", "value", "dense_value", "low", "high", "source", "kind", "metric", "densities", "combined_with"
 )  # fmt: skip
 KEY = ("method", "pattern", "sparsity")
+FILE = "accuracy.csv"
 
 Cells = Mapping[str, str]
 
@@ -41,24 +43,26 @@ def add_to_workload(folder: Path, workload: Workload, rows: Sequence[AccuracyRow
 
     A new folder becomes a copy of the workload first. Raises OSError, and InputError if the folder is not a valid workload then.
     """
-    if folder.exists():
-        replace_file(folder / "accuracy.csv", lambda temporary: _write_merged(folder / "accuracy.csv", temporary, rows))
-        return
-    with temporary_path(folder) as copy:
-        for name in workload.files:
+    source = tables.load(folder) if folder.exists() else workload
+    with temporary_path(folder.absolute()) as copy:
+        for name in source.files:
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(workload.folder / name, copy / name)
-        _write_merged(workload.folder / "accuracy.csv", copy / "accuracy.csv", rows)
-        tables.load(copy)
-        os.replace(copy, folder)
+            shutil.copyfile(source.folder / name, copy / name)
+        _write_merged(source.folder / FILE, copy / FILE, rows)
+        tables.check_copy(copy, folder)
+        if folder.exists():
+            os.replace(copy / FILE, folder / FILE)
+        else:
+            os.replace(copy, folder)
 
 
 def _write_merged(source: Path, target: Path, rows: Sequence[AccuracyRow]) -> None:
+    """Write the rows of `source`, which need not exist, with new rows in place of estimates of the same variants."""
     new = [_cells(row) for row in rows]
     replaced = {_key(cells) for cells in new}
-    with source.open(newline="") as file:
-        old = [cells for cells in csv.DictReader(file) if cells["kind"] != "estimated" or _key(cells) not in replaced]
-    _write_table(target, [*old, *new])
+    header, lines = read_cells(source, required_columns(AccuracyRow)) if source.exists() else ([], [])
+    old = [dict(zip(header, map(str.strip, cells), strict=False)) for _, cells in lines]
+    _write_table(target, [*(cells for cells in old if cells["kind"] != "estimated" or _key(cells) not in replaced), *new])
 
 
 def _key(cells: Cells) -> tuple[str, str, float]:

@@ -10,6 +10,7 @@ display_units               units in which people read results: mm^2, TB/s, ms
 catalog                     descriptions by name or path
 input_file, yaml_document   read files safely, CSV tables included; YAML with line numbers
 output_file, checksum       write files atomically, one process at a time; detect damage
+name_value                  pairs NAME=VALUE of options and tables
 table_format                rows as text, JSON and HTML
 import_hook                 act once a package is imported, without importing it
 progress, available_memory  progress bars; memory that this process may take

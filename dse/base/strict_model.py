@@ -1,6 +1,7 @@
 """The base class of all schemas, and validation errors that say what to write instead."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Self, TypeVar
 
@@ -55,6 +56,15 @@ class StrictModel(BaseModel):
 def field_error(message: str, fix: str) -> PydanticCustomError:
     """Make the error that a validator raises for its own value."""
     return PydanticCustomError("dse", "{message}; {fix}", {"message": message, "fix": fix})
+
+
+@contextmanager
+def validation_errors() -> Iterator[None]:
+    """Raise the first problem of an InputError as a validation error, which names the field."""
+    try:
+        yield
+    except InputError as error:
+        raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
 
 def nested_field_errors(title: str, errors: list[tuple[KeyPath, PydanticCustomError]]) -> ValidationError:

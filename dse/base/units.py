@@ -14,7 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from dse.base.errors import InputError
-from dse.base.strict_model import StrictModel, field_error
+from dse.base.strict_model import StrictModel, field_error, validation_errors
 
 _DEFINITIONS = (
     "kilo- = 1e3 = k-", "mega- = 1e6 = M-", "giga- = 1e9 = G-", "tera- = 1e12 = T-", "peta- = 1e15 = P-",
@@ -138,11 +138,8 @@ class Quantity(StrictModel):
     @classmethod
     def _parse_text(cls, value: object) -> float:
         plain = isinstance(value, str | int | float) and not isinstance(value, bool)
-        try:
+        with validation_errors():
             return parse_quantity(str(value) if plain else repr(value), cls)
-        except InputError as error:
-            problem = error.problems[0]
-            raise field_error(problem.message, problem.fix) from error
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

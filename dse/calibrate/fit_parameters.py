@@ -81,10 +81,10 @@ def log_residuals(
 
 
 def bootstrap(model: KernelModel, launches: KernelLaunches, sample_count: int, seed: int = 0, prior: Distribution = PRIOR) -> KernelModel:
-    """Add samples of the parameters, each fitted to shapes that are drawn with replacement.
+    """Add samples of the parameters, each fitted to a sample of the shapes with replacement.
 
-    Whole shapes are drawn, since launches of one shape are not independent. The prior is drawn as well, so that parameters that the
-    measurements do not determine vary as much as the prior does.
+    Whole shapes are sampled, since launches of one shape are not independent. The mean of the prior is sampled as well, so that
+    parameters that the measurements do not determine vary as much as the prior does.
     """
     rng, shapes = np.random.default_rng(seed), sorted(set(launches.shapes))
     numbers = {shape: number for number, shape in enumerate(shapes)}

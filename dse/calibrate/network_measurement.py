@@ -9,7 +9,8 @@ from pydantic import AfterValidator, Field, model_validator
 from dse.base.dtype import OperandDtypes, parse_dtype
 from dse.base.errors import ProblemCollector
 from dse.base.input_file import parse_rows, read_cells, read_header, required_columns
-from dse.base.strict_model import StrictModel, field_error
+from dse.base.name_value import parse_pairs
+from dse.base.strict_model import StrictModel, field_error, validation_errors
 from dse.calibrate.measurement import check_density
 from dse.calibrate.published.read import convert_rows
 from dse.calibrate.published.vllm_networks import VLLM_NETWORKS
@@ -28,9 +29,8 @@ def _check_regular_expression(text: str) -> str:
 
 
 def _check_inputs(text: str) -> str:
-    for part in text.split():
-        if not re.fullmatch(r"\w+=[^=]+", part):
-            raise field_error(f"'{part}' is not an input", "write 'NAME=VALUE' for each, as in 'phase=decode sequence=4096'")
+    with validation_errors():
+        parse_pairs(text.split(), "phase=decode sequence=4096")
     return text
 
 
@@ -92,13 +92,13 @@ class NetworkRow(StrictModel):
     @property
     def named_inputs(self) -> dict[str, str | int]:
         """What the network runs on, numbers as such."""
-        pairs = (part.split("=") for part in self.inputs.split())
-        named: dict[str, str | int] = {name: int(value) if value.isdecimal() else value for name, value in pairs}
+        pairs = parse_pairs(self.inputs.split())
+        named: dict[str, str | int] = {name: int(value) if value.isdecimal() else value for name, value in pairs.items()}
         return named if self.sparse_layout == "same" else named | {"sparse_layout": self.sparse_layout}
 
     @property
     def tokens(self) -> int:
-        """Samples, or in a prefill the tokens of all samples."""
+        """Tokens that a run computes: samples times `sequence`, or samples alone in a decode or without an input `sequence`."""
         inputs = self.named_inputs
         sequence = inputs.get("sequence") if inputs.get("phase") != "decode" else None
         return self.batch * (sequence if isinstance(sequence, int) else 1)

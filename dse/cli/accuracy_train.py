@@ -14,7 +14,7 @@ from dse.base.progress import logger, progress_bar, shows_progress
 from dse.training.checkpoint import Checkpoint
 from dse.training.dataset import load_digits, read_dataset
 from dse.training.masks import check_step
-from dse.training.request import PROFILES, Profile, StudyRequest, check_networks, check_seeds, check_targets
+from dse.training.request import PROFILES, STUDY, Profile, StudyRequest, check_networks, check_seeds, check_targets
 
 if TYPE_CHECKING:
     from dse.training.study import NetworkResult
@@ -56,8 +56,7 @@ def build_request(options: Namespace) -> StudyRequest:
     with problems.collect(key="--profile"):
         profile = _choose_profile(options.profile)
     with problems.collect(key="-o"):
-        check_not_overwritten(options.out, force=options.force)
-        check_writable(options.out / "study.json")
+        _check_destination(options.out, options.force)
     with problems.collect(key="--networks"):
         values["networks"] = check_networks(options.networks or profile.networks)
     with problems.collect(key="--patterns"):
@@ -71,6 +70,14 @@ def build_request(options: Namespace) -> StudyRequest:
     request = StudyRequest(**values, profile=replace(profile, batch_size=min(profile.batch_size, images)), scope=options.scope)
     _check_sizes(request)
     return request
+
+
+def _check_destination(out: Path, force: bool) -> None:
+    """Raise InputError unless `out` is new, or a study that may be replaced."""
+    if os.path.lexists(out) and not (out / STUDY).is_file():
+        raise InputError(f"'{out}' exists already, and is not a study of 'dse accuracy train'", "give another path")
+    check_not_overwritten(out, force=force)
+    check_writable(out / STUDY)
 
 
 def _choose_profile(name: str) -> Profile:

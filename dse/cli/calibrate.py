@@ -26,6 +26,7 @@ from dse.calibrate.measured_launches import group_launches
 from dse.calibrate.measurement_set import MeasurementSet, load_measurements, pool
 from dse.calibrate.predictions import check_monotone
 from dse.cli import few_shapes
+from dse.cli.unused_options import refuse_unused
 from dse.model.efficiency.attention_file import AttentionRecord
 from dse.model.efficiency.kernel_file import KernelRecord, load_efficiency_file
 from dse.model.efficiency.kernel_model import KernelModel
@@ -47,6 +48,7 @@ def execute(options: Namespace) -> str:
     others = _load_others(options.prior)
     if options.few is not None:
         return few_shapes.report(options, others)
+    refuse_unused(options, ("device", "pattern", "dtype"), "without '--few'")
     options.measurements, no_tables = _list_tables(options.measurements)
     measurements, attention = _load_all(options)
     launches = group_launches(measurements)
@@ -55,7 +57,7 @@ def execute(options: Namespace) -> str:
     if not fittable and not attention.fittable:
         what = f"no kernel has {MIN_SHAPES} shapes" + (f", or {MIN_LAUNCHES} launches of attention" if attention.launches else "")
         raise InputError(what, "measure more shapes: an efficiency is a function of the work")
-    checkpoint = Checkpoint(options.out, options.measurements, measurements.devices, options.draws, options.seed, options.prior)
+    checkpoint = Checkpoint(options.out, options.measurements, measurements.devices, options.samples, options.seed, options.prior)
     records = _fit_all({key: launches[key] for key in fittable}, measurements, others, checkpoint, options)
     of_attention = _fit_attention_records(attention, options.seed)
     if records:
@@ -114,9 +116,9 @@ def _load_all(options: Namespace) -> tuple[MeasurementSet, AttentionSet]:
         problems.add(Problem(f"'{path}' would be overwritten", "write the efficiencies to another file"))
     with problems.collect():
         output_file.check_not_overwritten(options.out, force=options.force or bool(inputs))
-    for name in ("draws", "seed"):
+    for name in ("samples", "seed"):
         if getattr(options, name) < 0:
-            problems.add(Problem(f"{getattr(options, name)} {name} is out of range", "write a number of at least 0"))
+            problems.add(Problem(f"{getattr(options, name)} is out of range", "write a number of at least 0", key=f"--{name}"))
     with problems.collect():
         output_file.check_writable(options.out)
     problems.raise_if_any()
@@ -169,7 +171,7 @@ def _fit_alone(launches: KernelLaunches, others: Sequence[KernelRecord]) -> Kern
 
 
 def _add_intervals(fit: JointFit, measurements: MeasurementSet, others: Sequence[KernelRecord], options: Namespace) -> KernelRecord:
-    sampled = bootstrap(fit.model, stratify(fit.launches, MAX_COMPARED), options.draws, options.seed, fit.prior)
+    sampled = bootstrap(fit.model, stratify(fit.launches, MAX_COMPARED), options.samples, options.seed, fit.prior)
     check_monotone(replace(sampled, discrepancy=None), fit.launches)
     completed = fit._replace(model=with_discrepancy(sampled, fit.launches))
     return build_record(completed, measurements, half_widths_of(fit, others))
@@ -178,7 +180,7 @@ def _add_intervals(fit: JointFit, measurements: MeasurementSet, others: Sequence
 def _command(options: Namespace) -> str:
     names = " ".join(path.name for path in options.measurements)
     prior = "" if options.prior == "shipped" else f" --prior {Path(options.prior).name}"
-    return f"dse calibrate {names} -o {options.out.name} --draws {options.draws} --seed {options.seed}" + prior
+    return f"dse calibrate {names} -o {options.out.name} --samples {options.samples} --seed {options.seed}" + prior
 
 
 def _list_fits(records: Iterable[KernelRecord]) -> list[str]:

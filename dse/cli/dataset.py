@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from dse import plot
 from dse.base import output_file
 from dse.base.errors import InputError, ProblemCollector
+from dse.base.name_value import parse_pairs
 from dse.base.progress import announced_step, logger
 from dse.cli.destination import check_results_file, is_file
 from dse.plot import pareto as pareto_figure
@@ -115,14 +116,6 @@ def _output_stem(dataset: Path, out: Path | None) -> Path:
     if out is not None and is_file(out):
         return out.with_suffix("")
     return (out or dataset.parent) / f"{file_prefix(dataset)}pareto"
-
-
-def parse_pairs(texts: Sequence[str]) -> dict[str, str]:
-    """Split texts of the form NAME=VALUE; raises InputError."""
-    for text in texts:
-        if not all(text.partition("=")):
-            raise InputError(f"'{text}' is not of the form NAME=VALUE", "write it as in 'batch=32'")
-    return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
 def parse_numbers(values: Mapping[str, str], dataset: xr.Dataset) -> dict[str, float]:

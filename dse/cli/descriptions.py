@@ -115,6 +115,11 @@ def _list_derived(path: Path) -> str:
 
 
 def list_catalog(options: Namespace) -> str:
+    """The table of the catalogue; raises InputError."""
+    if options.workload is not None and options.what != "variants":
+        raise InputError(
+            f"'{options.workload}' has no effect after '{options.what}'", f"leave it out, or see 'dse show {options.workload}'"
+        )
     return catalog_tables.list_catalog(options.what, options.workload, as_json=options.json)
 
 

@@ -52,7 +52,7 @@ def check_results_file(out: Path | None, formats: tuple[str, ...], force: bool, 
 
 
 def check_modes(options: Namespace) -> None:
-    """Raise InputError if --force is given with an option that continues what is stored."""
-    for name in ("resume", "shard", "join"):
+    """Raise InputError if --force is given with an option that continues what is stored, or that stores it elsewhere."""
+    for name in ("resume", "shard", "join", "storage"):
         if options.force and getattr(options, name, None):
             raise InputError(f"--force and --{name} exclude each other", "leave one of them out")

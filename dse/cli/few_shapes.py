@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from dse.base.dtype import OperandDtypes, parse_dtype
+from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
+from dse.base.strict_model import validate_mapping
 from dse.base.table_format import Row, format_table
 from dse.calibrate.choose_shapes import choose_launches, measurement_noise, remaining_deviation
 from dse.calibrate.measured_launches import build_launches
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.measurement_set import load_device
+from dse.cli.unused_options import refuse_unused
 from dse.model.efficiency.interval import Z_SCORE
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_model import KernelModel
@@ -21,6 +23,7 @@ from dse.model.efficiency.kernel_selection import select_kernels
 from dse.model.executions import list_executions
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.grammar import parse
+from dse.sparsity.kinds import DENSE
 from dse.sparsity.pattern import Pattern
 
 # Sizes of linear layers of networks, by tokens of one sequence, of a batch of sequences and of a prompt.
@@ -34,17 +37,23 @@ def report(options: Namespace, kernels: Sequence[KernelRecord]) -> str:
     """
     if options.device is None:
         raise InputError("'--few' needs a device", "add '--device NAME', a name of the catalogue or a path")
-    if options.few < 1:
-        raise InputError(f"{options.few} shapes are out of range", "write a number of at least 1")
-    problems, device, pattern = ProblemCollector(), None, None
-    with problems.collect():
+    if options.measurements:
+        raise InputError(f"'{options.measurements[0]}' has no effect with '--few'", "leave it out")
+    refuse_unused(options, ("out", "force"), "with '--few'")
+    problems, device, pattern, dtype = ProblemCollector(), None, DENSE, None
+    with problems.collect(key="--few"):
+        if options.few < 1:
+            raise InputError(f"{options.few} shapes are out of range", "write a number of at least 1")
+    with problems.collect(key="--device"):
         device = load_device(options.device, Path())
-    with problems.collect():
-        pattern = parse(options.pattern)
+    with problems.collect(key="--pattern"):
+        pattern = parse(options.pattern or "dense")
+    with problems.collect(key="--dtype"):
+        dtype = validate_mapping(OperandDtypes, options.dtype or "fp16")
     problems.raise_if_any()
     assert device is not None
-    assert pattern is not None
-    return _choose(device, pattern, parse_dtype(options.dtype), options.few, kernels)
+    assert dtype is not None
+    return _choose(device, pattern, dtype, options.few, kernels)
 
 
 def _choose(device: Accelerator, pattern: Pattern, dtype: OperandDtypes, count: int, kernels: Sequence[KernelRecord]) -> str:

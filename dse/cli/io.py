@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -16,10 +17,11 @@ from dse.base.output_file import check_writable, replace_file
 from dse.base.progress import shows_progress
 from dse.base.table_format import Row
 from dse.base.units import Capacity, parse_quantity
+from dse.cli.unused_options import refuse_unused
 from dse.io_theory.bounds import NetworkSummary, capacity_for_lower_bound, lower_bound, upper_bound
 from dse.io_theory.connection_table import is_connection_table, read_network, read_order, write_order
 from dse.io_theory.generated_network import compact_growth, random_layers
-from dse.io_theory.layered_network import network_from_masks
+from dse.io_theory.layered_network import LAYOUTS, network_from_masks
 from dse.io_theory.network import Network
 from dse.io_theory.orders import Order, tile_order, two_optimal_order
 from dse.io_theory.reorder import reorder
@@ -78,8 +80,8 @@ def load_network(options: argparse.Namespace) -> Network:
     """Generate a network, read it from a table of connections, or build it from masks in any format that a reader supports."""
     kind, colon, spec = options.network.partition(":")
     path = Path(options.network)
-    if options.layers and (kind in GENERATORS or is_connection_table(path)):
-        raise InputError("--layers is for masks only", "leave it out: this network is simulated as a whole")
+    if kind in GENERATORS or is_connection_table(path):
+        refuse_unused(options, ("layers", "tolerance", "layout"), "on this network: it is for masks only")
     if colon and kind in GENERATORS:
         return GENERATORS[kind](spec, options.seed)
     if is_connection_table(path):
@@ -87,7 +89,7 @@ def load_network(options: argparse.Namespace) -> Network:
     if (path / "workload.yaml").exists():
         raise InputError(f"'{path}' is a workload: it has counts, not masks", "give the masks from which it was traced")
     parsed = parse_network(path)
-    return network_from_masks(parsed, options.layers, options.tolerance, options.layout)
+    return network_from_masks(parsed, options.layers, options.tolerance or 0.0, options.layout or LAYOUTS[0])
 
 
 def _generate_random(spec: str, seed: int) -> Network:
@@ -125,8 +127,9 @@ def execute(options: argparse.Namespace) -> str:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.moves < 0 or options.seed < 0 or options.tolerance < 0:
-        raise InputError("--moves, --seed and --tolerance can't be negative", "write numbers from 0 on")
+    for name in ("moves", "seed", "tolerance"):
+        if not 0 <= (getattr(options, name) or 0) < math.inf:
+            raise InputError(f"{getattr(options, name)} is out of range", "write a finite number of at least 0", key=f"--{name}")
     if options.write_orders and (options.out is None or not options.moves):
         raise InputError("--write-orders needs a search and an output folder", "give -o, and --moves above 0")
 

@@ -8,8 +8,9 @@ import xarray as xr
 
 from dse.base import catalog
 from dse.base.errors import InputError
+from dse.base.name_value import parse_pairs
 from dse.base.progress import announced_step, logger
-from dse.cli.dataset import parse_pairs, results_path
+from dse.cli.dataset import results_path
 from dse.report.result_table import render
 from dse.report.show_results import ShowOptions, result_tables
 from dse.sweeping import store
@@ -69,4 +70,7 @@ def print_summary(dataset: xr.Dataset, path: Path) -> None:
     if dataset.nbytes > MAX_SUMMARY_BYTES:
         logger.info(f"'dse show {path}' prints the best designs")
         return
-    logger.info(render(result_tables(dataset), "table"))
+    try:
+        logger.info(render(result_tables(dataset), "table"))
+    except InputError as error:  # of results that cannot be ranked, such as areas alone
+        logger.info(f"note: no designs are ranked: {error}")

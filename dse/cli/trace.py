@@ -13,7 +13,9 @@ from yamlcore import CCoreLoader
 
 from dse.base import catalog
 from dse.base.errors import InputError, ProblemCollector
+from dse.base.name_value import parse_pairs
 from dse.base.progress import shows_progress
+from dse.cli.unused_options import refuse_unused
 from dse.readers.parsed_network import ParsedNetwork, Shape
 from dse.sparsity.statistics import BLOCKS, GROUPS, BlockSize
 from dse.trace.activations import count_recordings
@@ -66,10 +68,13 @@ def _parse_options(options: argparse.Namespace) -> tuple[CountOptions, ReaderOpt
     with problems.collect(key="--shape"):
         shape = None if options.shape is None else _parse_shape(options.shape)
     with problems.collect(key="--input"):
-        inputs = dict(_parse_input(text) for text in options.input)
+        inputs = {name: _parse_value(text) for name, text in parse_pairs(options.input, "sequence=512").items()}
     for name in ("tolerance", "sparsity", "accuracy", "dense_accuracy"):
         with problems.collect(key=f"--{name.replace('_', '-')}"):
             _check_number(name, getattr(options, name))
+    with problems.collect():
+        if options.accuracy is None:
+            refuse_unused(options, ["dense_accuracy"], "without --accuracy")
     with problems.collect(key="--method"):
         _check_method(options.method)
     problems.raise_if_any()
@@ -99,22 +104,20 @@ def _check_groups(groups: list[int]) -> tuple[int, ...]:
     return tuple(groups)
 
 
-def _parse_input(text: str) -> tuple[str, object]:
-    """'sequence=512' as a key and a value of YAML."""
-    key, equals, value = text.partition("=")
-    if not (key and equals and value):
-        raise InputError(f"'{text}' is not an input", "write KEY=VALUE, as in sequence=512")
+def _parse_value(text: str) -> object:
+    """The value of an input, in YAML."""
     try:
-        return key, yaml.load(value, Loader=CCoreLoader)
+        return yaml.load(text, Loader=CCoreLoader)
     except yaml.YAMLError as error:
-        raise InputError(f"'{value}' is not a valid value", "write a number or a word") from error
+        raise InputError(f"'{text}' is not a valid value", "write a number or a word") from error
 
 
 def _check_number(name: str, value: float | None) -> None:
     upper = 1.0 if name == "sparsity" else math.inf
     lower = -math.inf if "accuracy" in name else 0.0
+    fix = "write a number from 0 to 1" if upper == 1 else f"write a finite number{', not below 0' if lower == 0 else ''}"
     if value is not None and not (math.isfinite(value) and lower <= value <= upper):
-        raise InputError(f"{value} is out of range", "write a number from 0 to 1" if upper == 1 else "write a finite number, not below 0")
+        raise InputError(f"{value} is out of range", fix)
 
 
 def _check_method(method: str | None) -> None:

@@ -5,8 +5,10 @@ from argparse import Namespace
 from dse.base.errors import InputError
 from dse.base.progress import announced_step
 from dse.calibrate import r3
+from dse.cli.unused_options import refuse_unused
 from dse.model.cost.validate import report_errors
 
+USED: dict[str, set[str]] = {"cost": set(), "power": set(), "accuracy": {"data", "markdown"}}  # options, beside --json
 TRAINED = "trained"  # of 'validate accuracy --data': networks that 'dse accuracy train' measured
 
 
@@ -14,6 +16,9 @@ def execute(options: Namespace) -> int:
     """Print the errors of the model; exit code 1 if one is larger than stated."""
     if (options.what == "power") != (options.table is not None):
         raise InputError("a table of powers goes with 'power' alone", "write 'dse validate power TABLE'")
+    if options.what in USED:
+        unused = {"data", "out", "brief", "markdown"} - USED[options.what]
+        refuse_unused(options, sorted(unused), f"in 'dse validate {options.what}'")
     if options.what == "cost":
         with announced_step("leaving out each device"):
             text, passed = report_errors(options.json)

@@ -1,4 +1,4 @@
-"""`dse validate` without `cost`: compare the fidelities with measured kernels and networks."""
+"""`dse validate` of measured sets: compare the fidelities with measured kernels and networks."""
 
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
@@ -82,7 +82,7 @@ def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSe
     if not paths or not folder.exists():
         raise InputError(f"no measurements in '{folder}'", "give a folder of CSV files that 'dse measure' wrote, or one of them")
     if name is not None and name not in paths:
-        raise InputError(f"no set '{name}' in '{folder}'", did_you_mean(name, ["cost", *paths]))
+        raise InputError(f"no set '{name}' in '{folder}'", did_you_mean(name, ["accuracy", "cost", "power", *paths]))
     problems, sets, attention, modules, networks = ProblemCollector(), [], [], [], []
     for path in [paths[name]] if name else paths.values():
         with problems.collect():

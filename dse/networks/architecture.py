@@ -6,8 +6,6 @@ published configuration files, so that one can be copied. What is not a property
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
@@ -15,7 +13,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from dse.base.errors import InputError
-from dse.base.strict_model import StrictModel, field_error
+from dse.base.strict_model import StrictModel, field_error, validation_errors
 from dse.networks.config_keys import KEYS, describe_keys
 from dse.networks.layers import LayerRow
 from dse.sparsity.attention.grammar import AttentionField
@@ -57,15 +55,6 @@ def check_patches(image: int, patch: int) -> None:
     """Raise a validation error if a patch is larger than the image."""
     if patch > image:
         raise field_error(f"a patch of {patch} is larger than an image of {image}", "write patch_size <= image_size")
-
-
-@contextmanager
-def validation_errors() -> Iterator[None]:
-    """Raise the first problem of an InputError as a validation error, which names the field."""
-    try:
-        yield
-    except InputError as error:
-        raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
 
 def check_encoder_pattern(pattern: AttentionPattern) -> None:

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from dse.base.errors import InputError
-from dse.networks.architecture import Architecture, AttentionInputs, check_decoder_pattern, check_encoder_pattern, validation_errors
+from dse.base.strict_model import validation_errors
+from dse.networks.architecture import Architecture, AttentionInputs, check_decoder_pattern, check_encoder_pattern
 from dse.networks.decoder_attention import pattern_columns
 from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerArrays, LayerRow, make_layer_row

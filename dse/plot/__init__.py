@@ -103,8 +103,9 @@ def save_figures(
 
     Raises FiguresNotDrawnError if some cannot be drawn, after the others are saved.
     """
-    check_results(dataset)
     stems: dict[FigureKind, Path] = {kind: folder / f"{prefix}{kind}" for kind in kinds}
+    if stems:
+        check_results(dataset)
     output_file.check_writable(*(file for stem in stems.values() for file in figure_files(stem, image)))
     written, errors = list[Path](), dict[str, InputError]()
     for kind, stem in stems.items():

@@ -27,8 +27,10 @@ from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import Fidelity
 from dse.sparsity.kinds import VNM_COLUMNS
 from dse.sweeping import provenance
+from dse.sweeping.accuracy_losses import accuracy_drop
 from dse.sweeping.plan import Plan
 from dse.workload import Variant
+from dse.workload.accuracy import ROUNDING_TOLERANCE
 
 LEFT, RIGHT = 1e-2, 1e7  # FLOP/B: lines are drawn beyond the frame
 MERGED_DIGITS = 3  # of the natural logarithm: points within 0.1% are drawn as one
@@ -91,14 +93,15 @@ def select_variant(dataset: xr.Dataset, plan: Plan) -> int:
     the accuracy drop of the specification, else the first.
     """
     indices = variant_indices(dataset)
+    if len(indices) == 1:
+        return indices[0]
     hypothetical = [index for index in indices if plan.variants[index].method == "hypothetical"]
     if hypothetical and "speedup" in dataset:
         speedup = select_design(dataset)[0].speedup.mean(["batch", "dtype"])
         merit = speedup.max("accelerator") - speedup.min("accelerator") if speedup.sizes["accelerator"] > 1 else speedup[0]
         return max(hypothetical, key=lambda index: float(merit.sel(variant=index)))
-    worse = {w.name: -1 if w.description.metric.direction == "higher" else 1 for w in plan.workloads}
-    loss = {index: worse[(v := plan.variants[index]).workload] * (v.accuracy - v.dense_accuracy) for index in indices}
-    feasible = [index for index in indices if loss[index] <= plan.spec.accuracy_drop]
+    is_feasible = accuracy_drop(dataset) <= plan.spec.accuracy_drop + ROUNDING_TOLERANCE
+    feasible = [index for index in indices if bool(is_feasible.sel(variant=index))]
     return max(feasible, key=lambda index: plan.variants[index].sparsity, default=indices[0])
 
 

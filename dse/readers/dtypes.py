@@ -39,8 +39,8 @@ _TORCH_NAMES = {
 _NOT_IN_NUMPY = ("complex32", "float4_e2m1fn_x2")  # PyTorch does not convert them to NumPy
 
 
-def torch_dtype_name(name: str) -> str:
-    """The name here of a number type of PyTorch."""
+def dtype_name(name: str) -> str:
+    """The name here of a number type of PyTorch or NumPy."""
     return "fp8" if name.startswith("float8") else _TORCH_NAMES.get(name, name)
 
 

@@ -16,6 +16,7 @@ import scipy.sparse
 from jaxtyping import Shaped
 
 from dse.base.errors import InputError, Problem, ProblemCollector
+from dse.readers.dtypes import dtype_name
 from dse.readers.parsed_network import (
     NamedTensors,
     Shape,
@@ -151,7 +152,7 @@ def _read_scipy_matrix(path: Path) -> WeightTensor:
     matrix.sum_duplicates()
     if not np.isfinite(matrix.data).all():
         raise InputError("a value is not finite, so it may or may not be zero", "give finite weights", path)
-    return WeightTensor(stored.shape, str(matrix.dtype), lambda: csr_slabs(matrix, stored.shape))
+    return WeightTensor(stored.shape, dtype_name(str(matrix.dtype)), lambda: csr_slabs(matrix, stored.shape))
 
 
 def _convert_errors(path: Path, step: Callable[[], Result], name: str = "") -> Result:
@@ -169,4 +170,4 @@ def _dtype_name(dtype: np.dtype) -> str:
     """The name of a number type; raises InputError for a type that weights cannot have."""
     if dtype.kind not in "biuf":
         raise InputError(f"an array of {dtype} cannot be weights", "save numbers or booleans")
-    return str(dtype)
+    return dtype_name(str(dtype))

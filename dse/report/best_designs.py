@@ -59,6 +59,12 @@ def make_ranking(dataset: xr.Dataset, maximize: str | None, minimize: str | None
     return Ranking(name, sign, drop)
 
 
+def check_rows(count: int) -> None:
+    """Raise InputError unless a table of so many rows has any."""
+    if count < 1:
+        raise InputError(f"{count} rows are out of range", "write a whole number of at least 1")
+
+
 def best_designs(dataset: xr.Dataset, ranking: Ranking, top: int, with_unmeasured: bool = False) -> pd.DataFrame:
     """The best `top` designs of each network and batch size, one row each, in SI units.
 
@@ -73,7 +79,11 @@ def best_designs(dataset: xr.Dataset, ranking: Ranking, top: int, with_unmeasure
         `samples_per_s` or, of networks that generate text, `tokens_per_s`. Where accuracies have intervals, `pattern_shares` says in
         which share of samples of them each pattern is the best on the design, and `decided` whether that of the row is in at least 90%.
         Empty if no variant is eligible.
+
+    Raises:
+        InputError: `top` is below 1.
     """
+    check_rows(top)
     dims = [*(str(dim) for dim in dataset.dims if dim not in ("resource", "execution", "variant")), "variant"]
     values, fits = (dataset[name].broadcast_like(_cells(dataset, dims)).transpose(*dims).values for name in (ranking.objective, "fits"))
     scores = np.where(fits & np.isfinite(values), ranking.sign * values, np.inf)

@@ -19,14 +19,16 @@ def result_kind(dataset: xr.Dataset) -> ResultKind:
     """The kind of results that a dataset holds; raises InputError that says what a foreign or damaged dataset lacks."""
     if "point" in dataset.dims:
         return _point_kind(dataset)
-    check_labels(dataset)
-    if any(str(name).endswith("_mean") for name in dataset.data_vars):
-        return "summary"
-    if not {"latency", "speedup"} & set(dataset.data_vars):
+    is_summary = any(str(name).endswith("_mean") for name in dataset.data_vars)
+    has_times = bool({"latency", "speedup"} & set(dataset.data_vars))
+    has_costs_alone = "spec" in dataset.attrs and not {"batch", "dtype", "variant"} & set(dataset.coords)
+    if not (has_costs_alone and not has_times):
+        check_labels(dataset)
+    if not (is_summary or has_times):
         raise InputError(
             "the dataset has neither 'latency' nor 'speedup'", "list one of them in 'store: {variables: [...]}' and sweep again"
         )
-    return "sweep"
+    return "summary" if is_summary else "sweep"
 
 
 def check_labels(dataset: xr.Dataset) -> None:

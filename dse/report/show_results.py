@@ -16,6 +16,7 @@ from dse.base.errors import InputError
 from dse.report.best_designs import (
     Ranking,
     best_designs,
+    check_rows,
     describe_points,
     eligible_variants,
     make_ranking,
@@ -91,8 +92,8 @@ class ShowOptions:
 def result_tables(dataset: xr.Dataset, options: ShowOptions | None = None) -> list[ResultTable]:
     """The tables of a dataset of results; raises InputError if it holds none."""
     options = options or ShowOptions()
-    if options.top is not None and options.top < 1:
-        raise InputError(f"{options.top} rows are out of range", "write a whole number of at least 1")
+    if options.top is not None:
+        check_rows(options.top)
     kind = result_kind(dataset)
     if kind == "sweep":
         return _sweep_tables(dataset, options)
@@ -280,10 +281,11 @@ def _top_table(points: xr.Dataset, options: ShowOptions) -> ResultTable:
 def _summary_table(dataset: xr.Dataset, options: ShowOptions) -> ResultTable:
     """Least, mean and greatest value of each result over all designs, for each accelerator, batch, dtype and variant."""
     names = [str(name) for name in dataset.data_vars if str(name).endswith(("_min", "_mean", "_max")) and "_by_" not in str(name)]
-    names = [name for name in names if dataset[name].size and {"variant"} <= set(dataset[name].dims)]
-    dims = [dim for dim in ("accelerator", "batch", "dtype", "variant") if dim in dataset.dims]
-    shape = [dataset.sizes[dim] for dim in dims]
+    names = [name for name in names if dataset[name].size]
+    names = [name for name in names if "variant" in dataset[name].dims] or names  # area and power do not depend on the variant
     key = "latency_min" if "latency_min" in names else names[0]
+    dims = [dim for dim in ("accelerator", "batch", "dtype", "variant") if dim in dataset[key].dims]
+    shape = [dataset.sizes[dim] for dim in dims]
     order = np.argsort(dataset[key].transpose(*dims).values.ravel(), kind="stable")[: options.top or MAX_ROWS]
     indices = {dim: ("point", index) for dim, index in zip(dims, np.unravel_index(order, shape), strict=True)}
     rows = describe_points(dataset[names].isel(indices))

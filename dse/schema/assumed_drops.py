@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from dse.base.errors import InputError, did_you_mean
-from dse.base.strict_model import KeyPath, field_error, nested_field_errors
+from dse.base.errors import did_you_mean
+from dse.base.strict_model import KeyPath, field_error, nested_field_errors, validation_errors
 from dse.sparsity.grammar import parse
 from dse.sparsity.pattern import Pattern
 from dse.workload.accuracy_drop import AccuracyDrop, parse_accuracy_drop
@@ -50,18 +50,14 @@ def read_drops(value: object, listed: Sequence[Pattern] | None, aliases: Mapping
 
 
 def _read(stated: object) -> AccuracyDrop:
-    try:
+    with validation_errors():
         return parse_accuracy_drop(stated)
-    except InputError as error:
-        raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
 
 def _read_pattern(text: str, known: Drops, listed: Sequence[Pattern] | None, aliases: Mapping[str, Pattern]) -> Pattern:
     """The pattern of a drop, which the entry lists once."""
-    try:
+    with validation_errors():
         pattern = parse(text, aliases)
-    except InputError as error:
-        raise field_error(error.problems[0].message, error.problems[0].fix) from error
     if listed is not None and pattern not in listed:
         raise field_error(f"'{text}' is not in 'list'", did_you_mean(text, map(str, listed)))
     if pattern in known:

@@ -11,9 +11,8 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, mod
 
 from dse.base.display_units import format_quantity
 from dse.base.dtype import OperandDtypes
-from dse.base.errors import InputError
 from dse.base.expression import Expression, parse_expression, split_brackets
-from dse.base.strict_model import StrictModel, field_error, nested_field_errors
+from dse.base.strict_model import StrictModel, field_error, nested_field_errors, validation_errors
 from dse.base.units import Area, Energy, Power, Quantity, Time
 from dse.schema.run_settings import run_settings
 
@@ -42,13 +41,11 @@ SamplerName = Literal["evolutionary", "exhaustive", "nsga2", "nsga3", "tpe", "gp
 def _parse_objective(value: object) -> Expression:
     if isinstance(value, Expression):
         return value
-    try:
+    with validation_errors():
         expression = parse_expression(str(value), SEARCH_RESULTS, NETWORK_RESULTS)
         for name in expression.names:
             run_settings(name)  # raises InputError
         return expression
-    except InputError as error:
-        raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
 
 Objective = Annotated[

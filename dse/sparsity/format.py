@@ -260,8 +260,7 @@ def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4
     allows, and a delta is tried at every width. `dense`, which stores the zeros too, is among the candidates.
     """
     pattern = as_pattern(pattern)
-    if pattern.density is None and density is None:
-        raise InputError(f"'{pattern}' may keep any fraction", "give a density, from 0 to 1")
+    _check_density(pattern, density)
     stored = pattern.stored_elements(float(m), float(k), density if pattern.density is None else pattern.density)
     best: Format = DenseFormat()
     fewest = value * m * k
@@ -271,6 +270,16 @@ def best_format(pattern: Pattern | str, density: float | None = None, m: int = 4
             if (size := float(value * cost.elements + cost.metadata_bits)) < fewest:
                 best, fewest = form, size
     return best
+
+
+def _check_density(pattern: Pattern, density: float | None) -> None:
+    """Raise InputError unless the density is stated where the pattern does not fix it, and only there."""
+    if pattern.density is None and density is None:
+        raise InputError(f"'{pattern}' may keep any fraction", "give a density, from 0 to 1")
+    if density is not None and not 0 <= density <= 1:
+        raise InputError(f"a density of {density:g} is out of range", "write a number from 0 to 1")
+    if density is not None and pattern.density is not None and abs(density - pattern.density) > 1e-9:
+        raise InputError(f"'{pattern}' has the density {pattern.density:g}, not {density:g}", "leave the density out")
 
 
 def candidate_formats(pattern: Pattern, m: int, k: int, stored: float) -> Iterator[Format]:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, StringConstraints, ValidationInfo, WithJsonSchema
 
 from dse.base.errors import InputError
-from dse.base.strict_model import field_error
+from dse.base.strict_model import field_error, validation_errors
 from dse.sparsity.hierarchy import Hierarchy, canonicalize
 from dse.sparsity.kinds import DENSE, NM, UNSTRUCTURED, VNM, VNM_COLUMNS, Block, BlockFamily, Dense, Structured, VNMFamily
 from dse.sparsity.pattern import Pattern
@@ -171,11 +171,9 @@ def _validate_pattern(value: object, info: ValidationInfo) -> Pattern:
         return canonicalize(value)
     if not isinstance(value, str):
         raise field_error(f"'{value}' is not a pattern", "write text, as in '2:4'")
-    try:
+    with validation_errors():
         aliases = read_pattern_aliases(info.context)
         return parse(value, aliases) if aliases else _parse_plain(value)
-    except InputError as error:
-        raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
 
 def _refuse_forms(name: str) -> str:

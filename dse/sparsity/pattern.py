@@ -160,7 +160,7 @@ def _bound_by_limit(known: GroupLimit, limit: GroupLimit) -> int:
     if period // width + period // group > MAX_WINDOWS:
         return limit.group_size
     across = max(_occupied_in_window(known, limit.columns, start, start + width) for start in range(0, period, width))
-    return min(limit.group_size, across * _max_tiles_met(limit.rows, known.rows))
+    return min(limit.group_size, across * max_tiles_met(limit.rows, known.rows))
 
 
 def _occupied_in_window(known: GroupLimit, columns: int, start: int, stop: int) -> int:
@@ -172,7 +172,7 @@ def _occupied_in_window(known: GroupLimit, columns: int, start: int, stop: int) 
     for left in range(start - start % group, stop, group):
         low, high = max(start, left), min(stop, left + group)
         known_tiles, tiles = (_tiles_met(low, high, size) for size in (known.columns, columns))
-        total += min(tiles, min(known.max_occupied, known_tiles) * _max_tiles_met(known.columns, columns))
+        total += min(tiles, min(known.max_occupied, known_tiles) * max_tiles_met(known.columns, columns))
     return total
 
 
@@ -181,7 +181,7 @@ def _tiles_met(low: int, high: int, size: int) -> int:
     return -(-high // size) - low // size
 
 
-def _max_tiles_met(length: int, size: int) -> int:
+def max_tiles_met(length: int, size: int) -> int:
     """Most aligned tiles of `size` that an aligned interval of `length` can meet."""
     if length % size == 0:
         return length // size

@@ -30,7 +30,7 @@ class PrunedPattern:
             raise InputError("'dense' prunes nothing", "leave it out")
         if pattern.density is not None:
             own = 1 - pattern.density
-            if sparsity is not None and abs(sparsity - own) > SAME:
+            if sparsity is not None and not abs(sparsity - own) <= SAME:  # NaN is refused too
                 raise InputError(f"'{pattern}' is {own:g} sparse and cannot be {sparsity:g} sparse", f"write {own:g}, or leave it out")
             return cls(pattern, own)
         if sparsity is None:

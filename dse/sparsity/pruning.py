@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from dse.base.errors import InputError
 from dse.sparsity.grammar import as_pattern
-from dse.sparsity.hierarchy import Hierarchy
+from dse.sparsity.hierarchy import Hierarchy, inner_density
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, Dense, Structured, VNMFamily
 from dse.sparsity.mask import check_matrix_size, split_into_tiles
 from dse.sparsity.pattern import Pattern
@@ -52,18 +52,27 @@ def apply(
     pattern = as_pattern(pattern)
     _check_sparsity(pattern, sparsity)
     if not isinstance(weights, Mapping):
-        return _best_mask(_squares(weights, pattern), pattern, sparsity)
-    scores = {name: _squares(matrix, pattern) for name, matrix in weights.items()}
+        return _best_mask(_squares("", weights, pattern), pattern, sparsity)
+    scores = {name: _squares(name, matrix, pattern) for name, matrix in weights.items()}
     if scope == "layer" or sparsity is None:
         return {name: _best_mask(score, pattern, sparsity) for name, score in scores.items()}
     sparsities = _global_sparsities(scores, pattern, sparsity)
     return {name: _best_mask(score, pattern, sparsities[name]) for name, score in scores.items()}
 
 
-def _squares(weights: ArrayLike, pattern: Pattern) -> Scores:
-    scores = np.square(np.asarray(weights, np.float32))
-    check_matrix_size(pattern, *scores.shape)
-    return scores
+def _squares(name: str, weights: ArrayLike, pattern: Pattern) -> Scores:
+    matrix = np.asarray(weights, np.float32)
+    _check_is_matrix(name, matrix)
+    if not np.isfinite(matrix).all():
+        raise InputError("the weights have elements that are NaN or infinite", "replace them by finite numbers", key=name)
+    check_matrix_size(pattern, *matrix.shape)
+    return np.square(matrix)
+
+
+def _check_is_matrix(name: str, array: np.ndarray) -> None:
+    if array.ndim != 2:
+        shape = "x".join(map(str, array.shape)) or "of a number"
+        raise InputError(f"an array {shape} is not a matrix", "reshape it to [m, k], as in 'array.reshape(len(array), -1)'", key=name)
 
 
 def _global_sparsities(scores: Mapping[str, Scores], pattern: Pattern, sparsity: float) -> dict[str, float]:
@@ -111,6 +120,7 @@ def random_mask(pattern: Pattern | str, m: int, k: int, sparsity: float | None =
 def nearest(mask: Mask, pattern: Pattern | str) -> Mask:
     """Find the mask of `pattern` that differs from `mask` in the fewest places; raises InputError for a family."""
     pattern = as_pattern(pattern)
+    _check_is_matrix("", mask)
     _check_sparsity(pattern, None if pattern.density is not None else 0.0)
     return _best_mask(np.where(mask, 1.0, -1.0).astype(np.float32), pattern, None)
 
@@ -121,7 +131,7 @@ def _check_sparsity(pattern: Pattern, sparsity: float | None) -> None:
         raise InputError(f"'{pattern}' is a family", "name one of its members")
     if pattern.density is None and sparsity is None:
         raise InputError(f"'{pattern}' may keep any fraction", "give a sparsity, from 0 to 1")
-    if pattern.density is not None and sparsity is not None and abs(1 - sparsity - pattern.density) > 1e-9:
+    if pattern.density is not None and sparsity is not None and not abs(1 - sparsity - pattern.density) <= 1e-9:
         raise InputError(f"'{pattern}' is {1 - pattern.density:g} sparse, not {sparsity:g}", "leave the sparsity out")
     if sparsity is not None and not 0 <= sparsity <= 1:
         raise InputError(f"a sparsity of {sparsity:g} is out of range", "write a number from 0 to 1")
@@ -147,8 +157,7 @@ def _best_mask(scores: Scores, pattern: Pattern, sparsity: float | None) -> Mask
 
 def _dropped_tiles(pattern: Pattern, sparsity: float | None) -> float | None:
     """The fraction of tiles to drop for a sparsity of the matrix, if the kept tiles are sparse themselves."""
-    inner = pattern.inner.density if isinstance(pattern, Hierarchy) else None
-    return None if sparsity is None else 1 - (1 - sparsity) / (inner or 1.0)
+    return None if sparsity is None else 1 - (1 - sparsity) / inner_density(pattern)
 
 
 def _tile_shape(pattern: Pattern, m: int, k: int) -> tuple[int, int]:

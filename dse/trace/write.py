@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -94,22 +94,13 @@ def write_workload(
             _write_files(new_folder, network, [state for state in states if not state.is_dense], report, details, inputs)
             if (accuracies := folder / "accuracy.csv").exists() and details.accuracy is None:
                 shutil.copy(accuracies, new_folder)
-            _check_loads(new_folder, out)
+            tables.check_copy(new_folder, out)
             if folder.exists():
                 os.replace(folder, new_folder.with_name("previous"))
             os.replace(new_folder, folder)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputError(f"cannot be written: {reason}", "give a folder that can be written", out) from error
-
-
-def _check_loads(new_folder: Path, out: Path) -> None:
-    """Load the new workload, with accuracies that were there before; problems are reported as those of files in `out`."""
-    try:
-        tables.load(new_folder)
-    except InputError as error:
-        files = [problem.file and out / problem.file.relative_to(new_folder) for problem in error.problems]
-        raise InputError.from_problems(replace(problem, file=file) for problem, file in zip(error.problems, files, strict=True)) from error
 
 
 def _write_files(

@@ -27,11 +27,13 @@ class Checkpoint:
     def open(self, fingerprint: str, force: bool) -> int:
         """Make the folder, or continue one of the same request; returns how many steps it holds.
 
-        Raises InputError if it is of another request, unless `force` discards that.
+        Raises InputError if it is no checkpoint, or of another request, unless `force` discards that.
         """
         request = self.folder / REQUEST
-        if self.folder.exists() and (not request.exists() or request.read_text() != fingerprint):
-            if not force and request.exists():
+        if self.folder.exists() and not request.exists() and any(self.folder.glob("[!.]*")):
+            raise InputError(f"'{self.folder}' exists already, and is not a checkpoint of a study", "rename it, or give another path")
+        if request.exists() and request.read_text() != fingerprint:
+            if not force:
                 fix = "finish it with its own options, give another path, or discard it with --force"
                 raise InputError(f"'{self.folder}' is the checkpoint of another study", fix)
             shutil.rmtree(self.folder)

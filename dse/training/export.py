@@ -28,7 +28,7 @@ from dse.sparsity.statistics import BLOCKS, GROUPS, count_nonzeros
 from dse.trace.coverage import make_report
 from dse.trace.trace import CountOptions, TracedState
 from dse.trace.write import WorkloadDetails, write_workload
-from dse.training.request import StudyRequest
+from dse.training.request import STUDY, StudyRequest
 from dse.training.study import NetworkResult, StepResult
 
 METHOD = "lr_rewinding"
@@ -81,7 +81,7 @@ def write_results(folder: Path, request: StudyRequest, results: Sequence[Network
     _write_table(folder / "masks" / "index.csv", ("network", "pattern", "sparsity", "seed", "layer", "m", "k", "nnz", "file"), index)
     versions = {name: version(name) for name in ("sparse-dse", "jax", "equinox", "optax", "numpy")}
     report = {**json.loads(request.fingerprint()), "device": jax.devices()[0].device_kind, "versions": versions}
-    (folder / "study.json").write_text(json.dumps(report, indent=2) + "\n")
+    (folder / STUDY).write_text(json.dumps(report, indent=2) + "\n")
 
 
 def _write_workload(folder: Path, request: StudyRequest, result: NetworkResult) -> None:

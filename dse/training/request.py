@@ -11,6 +11,7 @@ from dse.sparsity.pruned_pattern import SAME, PrunedPattern
 from dse.sparsity.pruning import Scope
 from dse.training.dataset import Dataset
 
+STUDY = "study.json"  # in the folder of a finished study
 SPARSITIES = (0.5, 0.75, 0.875, 0.9375, 0.96875)  # densities 1/2 to 1/32, those of the Sparsity Roofline
 FREE_PATTERNS = ("unstructured", "block:2x2", "block:4x4", "block:8x8", "block:16x16", "block:16x16/2:4")
 FIXED_PATTERNS = (

@@ -47,6 +47,15 @@ def load(path: str | Path, inputs: Mapping[str, object] | None = None) -> Worklo
     return replace(network, variants=variants)
 
 
+def check_copy(copy: Path, folder: Path) -> None:
+    """Load the copy of a workload that is to be put at `folder`; raises InputError with problems of the files in `folder`."""
+    try:
+        load(copy)
+    except InputError as error:
+        files = [problem.file and folder / problem.file.relative_to(copy) for problem in error.problems]
+        raise InputError.from_problems(replace(problem, file=file) for problem, file in zip(error.problems, files, strict=True)) from error
+
+
 def _idle_layers(description: Description, document: YamlDocument, layers: LayerArrays, inputs: Mapping[str, object]) -> set[str]:
     """Names of layers that the network has on the inputs of its description, but not on `inputs`: a decode step runs no encoder."""
     if description.network is None or not inputs:

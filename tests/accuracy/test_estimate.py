@@ -168,6 +168,38 @@ def test_estimates_are_added_to_a_workload_once(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param("\ufeff" + ACCURACY, id="byte order mark"),
+        pytest.param(ACCURACY.replace(",", " , "), id="spaces"),
+    ],
+)
+def test_estimates_are_added_to_any_table_that_a_workload_may_have(table, tmp_path):
+    folder = write_network(tmp_path, table)
+    assert run(folder, "--patterns", "2:4", "--into", folder) == 0
+    variants = tables.load(folder).variants
+    assert [(v.method, v.accuracy) for v in variants[:3]] == [("magnitude", 90), ("magnitude", 85), ("magnitude", 60)]
+    assert len(variants) == 4
+
+
+def test_estimates_are_added_to_a_workload_without_accuracies(tmp_path):
+    (tmp_path / "other").mkdir()
+    source, folder = write_network(tmp_path), write_network(tmp_path / "other")
+    (folder / "accuracy.csv").unlink()
+    assert run(source, "--patterns", "2:4", "--into", folder) == 0
+    assert [variant.accuracy_kind for variant in tables.load(folder).variants] == ["estimated"]
+
+
+def test_a_workload_that_estimates_would_make_invalid_stays_as_it_is(tmp_path, capsys):
+    folder = write_network(tmp_path)
+    rows = f"{ACCURACY}magnitude_estimated,2:4,0.5,70,91,a test,measured,uniform\n"
+    (folder / "accuracy.csv").write_text(rows)
+    assert run(folder, "--patterns", "2:4", "--into", folder) == 2
+    assert f"{folder / 'accuracy.csv'}:" in capsys.readouterr().err
+    assert (folder / "accuracy.csv").read_text() == rows
+
+
 def test_a_sweep_over_estimates_says_that_they_are_estimated(tmp_path, capsys):
     folder = write_network(tmp_path)
     assert run(folder, "--patterns", "2:4", "--into", folder) == 0

@@ -162,9 +162,9 @@ def test_files_that_describe_a_device_differently_are_not_pooled(tmp_path):
 def test_measurements_are_not_overwritten(tmp_path, capsys):
     path = write(tmp_path, GOOD)
     before = path.read_text()
-    assert entry.main(["calibrate", str(path), "-o", str(path), "--draws", "-1", "--seed", "-2"]) == 2
+    assert entry.main(["calibrate", str(path), "-o", str(path), "--samples", "-1", "--seed", "-2"]) == 2
     message = capsys.readouterr().err
-    assert all(part in message for part in ("would be overwritten", "-1 draws is out of range", "-2 seed is out of range"))
+    assert all(part in message for part in ("would be overwritten", "--samples: -1 is out of range", "--seed: -2 is out of range"))
     assert path.read_text() == before
 
 

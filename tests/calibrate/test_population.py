@@ -138,6 +138,10 @@ def test_the_command_chooses_shapes_for_a_device_without_measurements(capsys):
         (["--few", "0", "--device", "rtx3090"], "0 shapes are out of range"),
         (["--few", "3", "--device", "rtx3091"], "did you mean 'rtx3090'?"),
         (["--few", "3", "--device", "h100-sxm5-80gb", "--pattern", "3:"], "3:"),
+        (["--few", "3", "--device", "rtx4090", "--pattern", "3:", "--dtype", "fp17"], "--dtype: "),
+        (["--few", "3", "--device", "rtx4090", "table.csv"], "'table.csv' has no effect with '--few'; leave it out"),
+        (["--few", "3", "--device", "rtx4090", "-o", "e.yaml"], "-o: has no effect with '--few'; leave it out"),
+        (["table.csv", "-o", "e.yaml", "--dtype", "int8"], "--dtype: has no effect without '--few'; leave it out"),
         ([], "the measurements or the output file are missing"),
     ],
 )

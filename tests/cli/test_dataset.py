@@ -10,7 +10,7 @@ import pytest
 import dse
 from dse.base.errors import InputError
 from dse.cli import entry
-from dse.cli.dataset import parse_numbers, parse_pairs
+from dse.cli.dataset import parse_numbers
 from dse.sweeping import store
 from dse.sweeping.select_values import select_values
 
@@ -32,9 +32,6 @@ def test_a_selection_keeps_the_dims_and_errors_suggest_names(results):
     ):
         with pytest.raises(InputError, match=messages):
             select_values(results, chosen)
-    for wrong in ("batch", "=1", "batch="):
-        with pytest.raises(InputError, match="is not of the form NAME=VALUE"):
-            parse_pairs([wrong])
 
 
 def test_a_reference_has_the_unit_of_its_objective_or_none(results):

@@ -41,6 +41,11 @@ def test_text_and_figure_are_written(tmp_path, capsys):
     ("arguments", "message"),
     [
         ([SIDE, "--set", "batch"], "--set: 'batch' is not of the form NAME=VALUE; write it as in 'batch=32'"),
+        ([SIDE, "--set", "dtype=fp16", "dtype=int8"], "--set: 'dtype' is given twice; keep one"),
+        ([SIDE, "--set", "batch=8", "--batch", "4"], "--set: 'batch' is given twice, by --set and by --batch; keep one"),
+        ([SIDE, "--set", "quantity=energy"], "--set: 'quantity' is not a setting of the sides; write '--quantity energy'"),
+        ([SIDE, "--set", "reach=2"], "--set: 'reach' is not a setting of the sides; write '--reach 2'"),
+        ([SIDE, "--set", "a=h100-sxm5-80gb"], "--set: 'a' is not a setting; write the sides in front of the options"),
         ([SIDE, "--figure", "why.txt"], "--figure: 'why.txt' is not a figure that can be written; end it in .png, .svg or .pdf"),
         ([SIDE, "--set", "memory.dram.bandwith=1 TB/s"], "did you mean 'memory.dram.bandwidth'?"),
         (["", "--workload", "resnet50"], "no accelerator is given; name one"),

@@ -26,6 +26,16 @@ def test_a_sweep_prints_files_to_stdout_and_the_best_designs_to_stderr(swept):
     assert "bandwidth [TB/s]" in swept.err
 
 
+@pytest.mark.parametrize("keep", ["all", "summary"])
+def test_a_sweep_of_costs_alone_is_complete(keep, edited, folder, monkeypatch, capsys):
+    edited("chip.yaml", ("name: chip", "name: chip\ncost: {process: 7 nm}"))
+    edited("small.yaml", ("dtype: fp16", f"{AXES}\nkeep: {keep}\nstore: {{variables: [area]}}"))
+    monkeypatch.chdir(folder)
+    assert entry.main(["sweep", "small.yaml", "-o", "out"]) == 0
+    message = "note: no designs are ranked: the dataset has neither 'latency' nor 'speedup'" if keep == "all" else "by lowest area min"
+    assert message in capsys.readouterr().err
+
+
 def test_results_are_shown_by_file_and_by_folder(swept, capsys):
     texts = []
     for what in ("out", "out/results.nc"):

@@ -86,6 +86,7 @@ def test_every_kind_of_figure_is_a_method(swept):
         (lambda results: results.dse.explain({"bach": 1}), "did you mean 'batch'"),
         (lambda results: results.dse.explain(3), "there is no point 3"),
         (lambda results: results.dse.best(maximize="speedups"), "did you mean 'speedup'"),
+        (lambda results: results.dse.best(top=-1), "-1 rows are out of range; write a whole number of at least 1"),
         (lambda results: results.dse.best(drop=-1.0), "out of range"),
         (lambda results: results.dse.pareto().dse.best(), "does not hold all results of a sweep"),
         (lambda results: xr.Dataset({"t": ("time", [1.0])}).dse.show(), "does not hold results of this program"),

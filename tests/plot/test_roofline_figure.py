@@ -39,6 +39,13 @@ def test_the_sparsest_variant_within_the_accuracy_drop_is_drawn(folder):
     assert roofline.select_variant(results.isel(variant=[1, 3]), plan) == 1  # none within: the first
 
 
+def test_accuracies_of_another_metric_are_compared_in_its_direction(edited, folder):
+    edited("net/workload.yaml", ("sources:", "other_metrics: [{name: loss, direction: lower}]\nsources:"))
+    edited("net/accuracy.csv", ("source,kind", "source,kind,metric"), ("70,76,a test,published", "9,2,a test,published,loss"))
+    results = dse.sweep(folder / "small.yaml")
+    assert roofline.select_variant(results, provenance.rebuild_plan(results)) == 0
+
+
 def test_there_is_a_roof_for_each_unit_precision_and_sparsity_mode(results):
     figure, _ = plot.draw_figure("roofline", results)
     text = " | ".join(label.get_text() for label in figure.axes[0].texts)

@@ -141,6 +141,11 @@ def test_a_weight_that_is_not_a_number_is_refused(write: Callable[[Path], Path],
         traced(parse_network(write(tmp_path)))
 
 
+@pytest.mark.parametrize("write", [npy, npz, scipy_npz, safetensors, sharded], ids=lambda write: write.__name__)
+def test_every_format_has_the_same_names_of_number_types(write: Callable[[Path], Path], tmp_path):
+    assert {weights.dtype for state in parse_network(write(tmp_path)).states for weights in state.weights.values()} == {"fp32"}
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_slabs_are_small(dtype):
     array = np.zeros((1000, 64), dtype)

@@ -127,6 +127,16 @@ def test_every_format_has_the_same_numbers(results):
     assert "e+1" not in texts["table"]
 
 
+def test_a_summary_of_costs_alone_has_a_row_for_each_accelerator(edited):
+    edited("chip.yaml", ("name: chip", "name: chip\ncost: {process: 7 nm}"))
+    path = edited("small.yaml", ("dtype: fp16", f"keep: summary\n{AXES}"))
+    path.write_text(path.read_text().replace("[latency, dense_latency, speedup, bound_share, fits]", "[area]"))
+    (table,) = result_tables(dse.sweep(path))
+    assert table.title.endswith("by lowest area min")
+    assert table.rows.accelerator.tolist() == ["chip"]
+    assert (table.rows.area_min <= table.rows.area_max).all()
+
+
 def test_a_front_keeps_its_ends_and_its_knee():
     for top in range(1, 9):
         for knee in (10, 17, 29):

@@ -151,6 +151,20 @@ def test_dense_is_the_best_format_at_densities_near_one():
 
 
 @pytest.mark.parametrize(
+    ("pattern", "density", "message"),
+    [
+        ("unstructured", 1.5, "a density of 1.5 is out of range; write a number from 0 to 1"),
+        ("unstructured", float("nan"), "a density of nan is out of range; write a number from 0 to 1"),
+        ("2:4", 0.1, "'2:4' has the density 0.5, not 0.1; leave the density out"),
+    ],
+)
+def test_densities_that_no_mask_has_are_refused(pattern, density, message):
+    with pytest.raises(InputError) as error:
+        best_format(pattern, density)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
     ("written", "pattern", "density"),
     [
         ({"kind": "delta", "width": "3 bit"}, "unstructured", 0.05),

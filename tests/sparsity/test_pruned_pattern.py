@@ -27,6 +27,8 @@ def test_a_pattern_that_fixes_its_density_needs_no_sparsity():
         ("block:4x4@half", "'half' is not a sparsity; write a number between 0 and 1, as in '@0.9'"),
         ("block:16x16/2:4@0.25", "'block:16x16/2:4' is at least 0.5 sparse and cannot be 0.25 sparse; write 0.5 or more"),
         ("channel@0.5", "the columns of a channel depend on the kernel of the layer; write 'column', as in 'column@0.5'"),
+        ("2:4@nan", "'2:4' is 0.5 sparse and cannot be nan sparse; write 0.5, or leave it out"),
+        ("unstructured@nan", "a sparsity of nan is out of range; write a number above 0 and below 1"),
         ("dense", "'dense' prunes nothing; leave it out"),
         ("block:4x4*@0.5", "'block:4x4*' is a family of patterns; name one of its members, as in 'block:16x16'"),
         ("16:2:*", "'16:2:*' is a family of patterns; name one of its members, as in 'block:16x16'"),

@@ -96,6 +96,7 @@ def test_a_legal_mask_is_its_own_nearest_mask():
     [
         ("unstructured", None, "'unstructured' may keep any fraction; give a sparsity, from 0 to 1"),
         ("2:4", 0.75, "'2:4' is 0.5 sparse, not 0.75; leave the sparsity out"),
+        ("2:4", np.nan, "'2:4' is 0.5 sparse, not nan; leave the sparsity out"),
         ("row", 1.5, "a sparsity of 1.5 is out of range; write a number from 0 to 1"),
         ("block:4x4*", 0.5, "'block:4x4*' is a family; name one of its members"),
     ],
@@ -103,6 +104,21 @@ def test_a_legal_mask_is_its_own_nearest_mask():
 def test_invalid_sparsities_are_refused(text, sparsity, message):
     with pytest.raises(InputError) as caught:
         apply(values(0), parse(text), sparsity)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones((4, 3, 2, 2)), "an array 4x3x2x2 is not a matrix; reshape it to [m, k], as in 'array.reshape(len(array), -1)'"),
+        (np.ones(()), "an array of a number is not a matrix; reshape it to [m, k], as in 'array.reshape(len(array), -1)'"),
+        (np.full((4, 4), np.nan), "the weights have elements that are NaN or infinite; replace them by finite numbers"),
+        ({"fc": np.full((4, 4), np.inf)}, "fc: the weights have elements that are NaN or infinite; replace them by finite numbers"),
+    ],
+)
+def test_weights_without_a_best_mask_are_refused(weights, message):
+    with pytest.raises(InputError) as caught:
+        apply(weights, "2:4")
     assert str(caught.value) == message
 
 

@@ -107,6 +107,16 @@ def test_results_are_replaced_with_force_alone(study, capsys):
     assert "exists already; give another path, or replace it with --force" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["out", "out.partial"])
+def test_a_folder_of_other_files_is_never_replaced(data, name, tmp_path, capsys):
+    thesis = tmp_path / name / "thesis.tex"
+    thesis.parent.mkdir()
+    thesis.write_text("text")
+    assert main(["accuracy", "train", *OPTIONS, "--data", str(data), "--force", "-o", str(tmp_path / "out")]) == 2
+    assert f"'{thesis.parent}' exists already, and is not a" in capsys.readouterr().err
+    assert thesis.read_text() == "text"
+
+
 def test_every_error_is_reported_before_any_work(tmp_path, capsys):
     words = [
         "--networks",

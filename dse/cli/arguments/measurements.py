@@ -1,5 +1,6 @@
 """Options of the subcommands about measured kernels."""
 
+import argparse
 from pathlib import Path
 
 from dse.cli.arguments.common import Subcommands, add_force, add_json, add_subcommand
@@ -46,14 +47,15 @@ def add_calibrate(subcommands: Subcommands) -> None:
     )
     parser.add_argument("-o", "--out", type=Path, help="output file of fitted efficiencies (YAML)")
     add_force(parser)
-    parser.add_argument("--draws", type=int, default=30, help="bootstrap samples (default: 30)")
+    parser.add_argument("--samples", type=int, default=30, metavar="N", help="bootstrap samples (default: 30)")
+    parser.add_argument("--draws", dest="samples", type=int, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (default: 0)")
     what = "efficiencies (YAML) whose kernels are the prior, or 'none' (default: shipped)"
     parser.add_argument("--prior", default="shipped", metavar="FILE", help=what)
     parser.add_argument("--few", type=int, metavar="N", help="instead of a fit, choose the N shapes to measure on --device first")
     parser.add_argument("--device", help="with --few: name of the catalogue or path")
-    parser.add_argument("--pattern", default="dense", help="with --few: pattern of the weights (default: dense)")
-    parser.add_argument("--dtype", default="fp16", help="with --few: type of the operands (default: fp16)")
+    parser.add_argument("--pattern", help="with --few: pattern of the weights (default: dense)")
+    parser.add_argument("--dtype", help="with --few: type of the operands (default: fp16)")
 
 
 def add_validate(subcommands: Subcommands) -> None:

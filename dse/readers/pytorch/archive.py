@@ -15,7 +15,7 @@ from jaxtyping import Shaped
 from pydantic import BaseModel, ValidationError
 
 from dse.base.errors import InputError, errors_in_file
-from dse.readers.dtypes import TORCH_SCALAR_TYPES, torch_dtype_in_numpy, torch_dtype_name
+from dse.readers.dtypes import TORCH_SCALAR_TYPES, dtype_name, torch_dtype_in_numpy
 from dse.readers.parsed_network import Shape, WeightTensor, array_slabs, check_computed_size, rows_per_slab
 from dse.readers.pytorch.program import STRIDED, JsonObject, JsonProgram, JsonTensor, Program, check_version, flatten_graph, size_value
 
@@ -74,7 +74,7 @@ class _ArchiveTensor:
         return True
 
     def as_weights(self) -> WeightTensor:
-        return WeightTensor(self.shape, torch_dtype_name(self.dtype), self.read_slabs)
+        return WeightTensor(self.shape, dtype_name(self.dtype), self.read_slabs)
 
     def read_slabs(self) -> Iterator[Shaped[np.ndarray, "row ..."]]:
         """Slabs of the tensor; one that is not contiguous is read as a whole first."""

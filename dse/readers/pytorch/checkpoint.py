@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from dse.base.errors import InputError, errors_in_file
-from dse.readers.dtypes import torch_dtype_in_numpy, torch_dtype_name
+from dse.readers.dtypes import dtype_name, torch_dtype_in_numpy
 from dse.readers.parsed_network import NamedTensors, Shape, WeightTensor, rows_per_slab
 
 Torch = Any  # the module `torch`, an optional dependency that is imported when it is needed
@@ -120,7 +120,7 @@ def _weight_tensor(torch: Torch, path: Path, name: str, tensor: TorchTensor) -> 
     if tensor.is_nested:
         raise InputError(f"'{name}' is a nested tensor", "save plain tensors")
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return WeightTensor(tuple(tensor.shape), torch_dtype_name(dtype), lambda: _read_slabs(torch, path, tensor.detach(), dtype))
+    return WeightTensor(tuple(tensor.shape), dtype_name(dtype), lambda: _read_slabs(torch, path, tensor.detach(), dtype))
 
 
 def _read_slabs(torch: Torch, path: Path, tensor: TorchTensor, dtype: str) -> Iterator[Shaped[np.ndarray, "row ..."]]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from dse.sparsity.attention.kinds import Chunk
 from dse.sparsity.attention.pattern import CausalPattern, TiledPattern, Whole, capped_sum, query_tiles, triangle
+from dse.sparsity.pattern import max_tiles_met
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ class BlockShare(ChosenPattern, TiledPattern):
     def tiled_keys(self, first: Whole, last: Whole, keys: int, columns: int) -> Whole:
         """Exact if tiles divide the blocks; otherwise every chosen block is counted with all tiles that it may meet."""
         low, high = first // self.rows, last // self.rows
-        tiles = _most_tiles(self.columns, columns) * self._chosen_between(low, high + 1)
+        tiles = max_tiles_met(self.columns, columns) * self._chosen_between(low, high + 1)
         recent = self._earlier(low) * self.columns // columns * columns  # before it, blocks are chosen
         visible = np.minimum(-(-(last + 1) // columns) * columns, keys)
         return np.minimum(tiles * columns, recent) + visible - recent
@@ -182,10 +183,3 @@ class BlockShare(ChosenPattern, TiledPattern):
     def stored_indices(self, queries: int, keys: int) -> int:
         """Indices of the chosen blocks of every block row that any of the queries is in."""
         return int(self._chosen_between(np.int64((keys - queries) // self.rows), np.int64((keys - 1) // self.rows + 1)))
-
-
-def _most_tiles(size: int, columns: int) -> int:
-    """Most aligned tiles of `columns` keys that an aligned block of `size` keys meets."""
-    if size % columns == 0:
-        return size // columns
-    return 1 if columns % size == 0 else (size - 2) // columns + 2

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from dse.base.errors import InputError
-from dse.base.strict_model import field_error
+from dse.base.strict_model import field_error, validation_errors
 from dse.sparsity.attention.chosen import BlockShare, TopBlocks, TopTokens
 from dse.sparsity.attention.containment import contains
 from dse.sparsity.attention.grammar import SIZE, UNION_PARTS, parse_attention
@@ -74,10 +74,8 @@ def _validate_family(value: object) -> AttentionFamily:
         return value
     if not isinstance(value, str):
         raise field_error(f"'{value}' is not an attention pattern", "write text, as in 'window:*'")
-    try:
+    with validation_errors():
         return parse_family(value)
-    except InputError as error:
-        raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
 
 FAMILY_EXAMPLES = ["causal", "window:*", "window:*+global:*", "chunk:*", "topk:*", "topk:*x64", "block:64x64"]

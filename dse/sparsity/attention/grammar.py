@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from dse.base.errors import InputError
-from dse.base.strict_model import field_error
+from dse.base.strict_model import field_error, validation_errors
 from dse.sparsity.attention.chosen import BlockShare, TopBlocks, TopTokens
 from dse.sparsity.attention.kinds import CAUSAL, FULL, Around, Chunk, TokenUnion
 from dse.sparsity.attention.pattern import AttentionPattern
@@ -77,10 +77,8 @@ def _validate_attention(value: object) -> AttentionPattern:
         return value
     if not isinstance(value, str):
         raise field_error(f"'{value}' is not an attention pattern", "write text, as in 'causal'")
-    try:
+    with validation_errors():
         return parse_attention(value)
-    except InputError as error:
-        raise field_error(error.problems[0].message, error.problems[0].fix) from error
 
 
 ATTENTION_EXAMPLES = [
