@@ -177,7 +177,7 @@ def draw_panel(ax: Axes, rows: Table, roofs: Sequence[Roof], bandwidth: float, b
     ax.plot([], [], marker="D", markersize=3.5, color="black", linestyle="none", label="ridge point [FLOP/B]")
     for number, bound in enumerate(bounds):
         layers = merge_equal_points(rows[(rows.bound == bound) & (rows.dense_flops > 0)])
-        colour = style.COLOURS[number % 7]
+        colour = style.numbered_style(number)["color"]
         ax.scatter(layers.intensity, layers.performance, s=8 + 900 * layers.share, color=colour, alpha=0.55, linewidths=0, zorder=3)
         ax.plot([], [], color=colour, marker="o", alpha=0.7, linestyle="none", label=f"bound by {bound.replace('_', ' ')}")
 

@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dse.base.display_units import DisplayUnit
 from dse.plot import style
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table, select_design, speedup_table
@@ -48,6 +49,7 @@ def _limit_axes(ax: Axes, rows: Table) -> None:
     if rows.speedup.max() > LOG_SCALE_RATIO * rows.speedup.min():
         ax.set_yscale("log")
         ax.set_ylim(rows.speedup.min() / 1.3, 1.5 * largest)
+        style.set_axis_unit(ax.yaxis, "", DisplayUnit("", 1.0))
     else:
         ax.set_ylim(0, 1.15 * largest)
     ax.set_xlim(max(rows.sparsity.min() - 0.1, 0), 1.02)

@@ -16,7 +16,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 from dse.base.display_units import DisplayUnit, format_number
@@ -33,6 +33,8 @@ MAX_LEGEND_ROWS, WIDE = 14, 14.0  # a figure with a longer legend is widened, up
 MAX_DOWN = 4  # rows of panels up to which a single column stays one
 MAX_PANELS = 120
 MAX_AXIS_CHARACTERS = 44  # of an axis label, on one line
+MIN_TICKS, MAX_DECADES = 3, 8  # labelled ticks of a logarithmic axis, and powers of ten among them
+MULTIPLES = ((1, 2, 5), (1, 1.5, 2, 3, 5, 7))  # of powers of ten, which are ticks where there are few of these
 DENSE_BASELINE = "dense baseline"
 UNCERTAIN_RESULTS = ("accuracy", "accuracy_drop")
 REFERENCE = "reference"  # gid of the artists that are no data
@@ -114,19 +116,57 @@ def set_axis_unit(axis: Axis, name: str, unit: DisplayUnit) -> None:
     axis.set_label_text(wrap_name(unit.label(name), MAX_AXIS_CHARACTERS), fontsize=9)
     axis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value / unit.size, 6)))
     if axis.get_scale() == "log":
-        low, high = axis.get_view_interval()
-        is_narrow, is_wide = high < 3 * low, high >= 50 * low
-        axis.set_major_locator(MaxNLocator(4) if is_narrow else LogLocator(subs=(1,) if is_wide else (1, 2, 5)))
-        axis.set_minor_formatter(NullFormatter())
+        set_log_ticks(axis, unit.size)
+
+
+def set_log_ticks(axis: Axis, unit_size: float = 1.0) -> None:
+    """Ticks of a logarithmic axis whose data are `unit_size` times the numbers at its ticks; minor ticks have no label."""
+    axis.set_major_locator(LogTickLocator(unit_size))
+    axis.set_minor_formatter(NullFormatter())
+
+
+class LogTickLocator(Locator):
+    """Powers of ten where at least three are in view; else also some multiples of them, if one is in view; else other round numbers.
+
+    So every axis has two labelled ticks or more, and no tick at 2 or 5 is without its power of ten.
+    """
+
+    def __init__(self, unit_size: float = 1.0):
+        self.unit_size = unit_size
+
+    def __call__(self) -> list[float]:
+        assert self.axis is not None
+        return self.tick_values(*self.axis.get_view_interval())
+
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        low, high = min(vmin, vmax) / self.unit_size, max(vmin, vmax) / self.unit_size
+        if low <= 0 or not np.isfinite(high):
+            return []
+        low, high = low * (1 - 1e-9), high * (1 + 1e-9)
+        decades = 10.0 ** np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
+        if len(decades) >= MIN_TICKS:
+            return [float(tick) * self.unit_size for tick in decades[:: -(-len(decades) // MAX_DECADES)]]
+        powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+        candidates = [np.outer(powers, multiples).ravel() for multiples in MULTIPLES if len(decades)]
+        candidates = [*candidates, MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)]
+        in_view = [ticks[(ticks >= low) & (ticks <= high)] for ticks in candidates]
+        return [float(tick) * self.unit_size for tick in next((ticks for ticks in in_view if len(ticks) >= MIN_TICKS), in_view[-1])]
+
+
+def numbered_style(number: int) -> CurveStyle:
+    """Colour, marker and line of the curve with a number from 0: seven differ in all but the line, 49 in colour or marker."""
+    cycle = number // len(COLOURS)
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[(number + cycle) % len(MARKERS)],
+        "linestyle": LINES[cycle % len(LINES)],
+    }
 
 
 def curve_styles(rows: Table) -> CurveStyles:
-    """Colour, marker and line of each (method, pattern), the same in every panel."""
+    """Colour, marker and line of each (method, pattern), the same in every panel; styles are given in the order of rows."""
     pairs = dict.fromkeys(zip(rows.method, rows.pattern, strict=True))
-    return {
-        pair: {"color": COLOURS[n % 7], "marker": MARKERS[n % 7 if n < 7 else (n + n // 7) % 7], "linestyle": LINES[n // 7 % 3]}
-        for n, pair in enumerate(pairs)
-    }
+    return {pair: numbered_style(number) for number, pair in enumerate(pairs)}
 
 
 def wrap_name(text: str, width: int) -> str:

@@ -83,5 +83,7 @@ def test_copies_are_never_faster_and_may_cost_what_a_pattern_gains():
 
 
 def test_fused_passes_cannot_copy():
-    with pytest.raises(InputError, match="'sparse_layout: transposed' copies activations in passes, which are fused; add 'passes: separate'"):
+    with pytest.raises(
+        InputError, match="'sparse_layout: transposed' copies activations in passes, which are fused; add 'passes: separate'"
+    ):
         dse.load_workload("bert-base", sparse_layout="transposed")

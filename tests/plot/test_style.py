@@ -1,5 +1,6 @@
-"""Styles of curves, and grids of panels."""
+"""Styles of curves, grids of panels, and ticks of logarithmic axes."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -39,3 +40,17 @@ def test_a_curve_has_one_style_in_all_panels():
     assert len({look["color"] for look in looks.values()}) == 3
     many = style.curve_styles(pd.DataFrame({"method": ["m"] * 21, "pattern": [f"1:{n}" for n in range(2, 23)]}))
     assert len({(look["color"], look["linestyle"]) for look in many.values()}) == 21
+
+
+@pytest.mark.parametrize("span", [1.05, 1.3, 2, 6, 40, 900, 1e5, 1e15])
+@pytest.mark.parametrize("low", [*np.geomspace(1e-6, 1e-5, 13), 0.97, 1.0, 2.1, 1.2e9])
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 2.0**20])
+def test_a_logarithmic_axis_has_at_least_two_ticks_of_few_digits(low, span, unit):
+    """Multiples of a power of ten are shown only with a power of ten."""
+    ticks = np.array(style.LogTickLocator(unit).tick_values(low * unit, low * span * unit)) / unit
+    assert 2 <= len(ticks) <= 13
+    assert (ticks >= low * (1 - 1e-6)).all()
+    assert (ticks <= low * span * (1 + 1e-6)).all()
+    mantissas = [f"{tick:.3e}".partition("e")[0] for tick in ticks]
+    evenly_spaced = np.ptp(np.diff(ticks)) < 1e-6 * ticks[-1]
+    assert "1.000" in mantissas or evenly_spaced
