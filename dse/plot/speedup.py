@@ -39,7 +39,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     model = f"fidelity: {spec.model.fidelity}, activations: {spec.model.activations}"
     style.add_legend(figure, axes.flat, model, style.probability_note(rows), note, style.unverified_note(dataset))
     for ax, stars in labels:
-        place_labels(ax, stars, size=6.5)
+        place_labels(ax, stars, size=6.5, leaders=True)
     return figure, rows
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Bool
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -223,10 +224,22 @@ def mark_uncertain_accuracies(ax: Axes, rows: Table, x: str, y: str, style: Curv
             known = rows[np.isfinite(rows[f"{name}_low"])]
             across = known[y if name == x else x]
             draw_bars(across, known[f"{name}_low"], known[f"{name}_high"], color=style["color"], linewidth=0.9, zorder=2)
-    if {x, y} & set(UNCERTAIN_RESULTS) and "faster_probability" not in rows:
-        estimated = rows[rows.accuracy_kind.astype(str).str.contains("estimated|assumed")]
+    estimated = rows[_is_hollow(rows, x, y)]
+    if len(estimated):
         look = {"marker": style["marker"], "markersize": size, "markeredgecolor": style["color"], "markerfacecolor": "white"}
         ax.plot(estimated[x], estimated[y], linestyle="none", zorder=3.5, **look)
+
+
+def _is_hollow(rows: Table, x: str, y: str) -> Bool[np.ndarray, " row"]:
+    """Whether the marker of each row is hollow: its accuracy is estimated or assumed, and shown."""
+    if "faster_probability" in rows or not {x, y} & set(UNCERTAIN_RESULTS):
+        return np.zeros(len(rows), bool)
+    return rows.accuracy_kind.astype(str).str.contains("estimated|assumed").to_numpy(bool)
+
+
+def legend_marker(rows: Table, x: str, y: str) -> CurveStyle:
+    """Hollow markers of a curve all of whose markers are hollow, so that its entry in the legend is hollow, too."""
+    return {"markerfacecolor": "white"} if len(rows) and _is_hollow(rows, x, y).all() else {}
 
 
 def accuracy_note(rows: Table) -> str:
