@@ -51,7 +51,7 @@ def draw_figure(dataset: xr.Dataset, batch: int | None = None) -> tuple[Figure, 
     width = max(COLUMN_WIDTH * max(len(indices) for _, indices in parts), MIN_WIDTH) + NAME_WIDTH
     height = HEIGHT + CHARACTER_HEIGHT * max(map(len, rows.state))
     titles = [title for title, _ in parts]
-    figure, axes = style.create_panels(names, titles, width, height, sharex="none", sharey=False, label_width=NAME_WIDTH)
+    figure, axes = style.create_panels(names, titles, width, height, sharex="none", sharey="none", label_width=NAME_WIDTH)
     norm = LogNorm(min(rows.speedup.min(), 0.99), max(rows.speedup.max(), 1.01))
     meshes = [
         draw_panel(ax, rows[(rows.accelerator == name) & rows.variant.isin(indices)], norm)

@@ -46,7 +46,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     accelerators, dtypes = [str(name) for name in selected.accelerator.values], list(rows.dtype.unique())
     columns = [(scale, dtype, batch) for scale in scales for dtype in dtypes for batch in selected.batch.values]
     titles = [_title(scale if len(scales) > 1 else None, dtype if len(dtypes) > 1 else "", batch) for scale, dtype, batch in columns]
-    figure, axes = style.create_panels(accelerators, titles, sharey=len(scales) == 1)
+    figure, axes = style.create_panels(accelerators, titles, sharey="all" if len(scales) == 1 else "none")
     styles, labels = style.curve_styles(rows), list[tuple[Axes, list[Label]]]()
     for name, line in zip(accelerators, axes, strict=True):
         for (scale, dtype, batch), ax in zip(columns, line, strict=True):

@@ -39,7 +39,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     model = f"fidelity: {spec.model.fidelity}, activations: {spec.model.activations}"
     style.add_legend(figure, axes.flat, model, style.probability_note(rows), note, style.unverified_note(dataset))
     for ax, stars in labels:
-        place_labels(ax, stars, size=6.5, leaders=True)
+        place_labels(ax, stars, size=6.5)
     return figure, rows
 
 
@@ -64,8 +64,8 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles) -> list[Label]:
     is_fixed = _has_fixed_density(rows)
     curves = list(rows[~is_fixed].groupby(["method", "pattern"], sort=False))
     for number, (pair, curve) in enumerate(curves):
-        size = min(2.5 + 1.1 * (len(curves) - number), 9)
-        _draw_curve(ax, curve.sort_values("sparsity"), _curve_label(*pair), size, styles[pair])
+        look = styles[pair] | style.nested_marker(number, len(curves))
+        _draw_curve(ax, curve.sort_values("sparsity"), _curve_label(*pair), look)
     stars = rows[is_fixed].sort_values("sparsity")
     if len(stars):
         ax.plot(stars.sparsity, stars.speedup, "k*", markersize=6, label="fixed density (labelled)", zorder=3)
@@ -84,13 +84,12 @@ def _has_fixed_density(rows: Table) -> pd.Series:
     return rows.pattern.map(lambda text: parse(text).density is not None).astype(bool)
 
 
-def _draw_curve(ax: Axes, curve: Table, label: str, size: float, curve_style: style.CurveStyle) -> None:
-    look = {"markersize": size, "markerfacecolor": "none", "linewidth": size / 5}
-    ax.plot(curve.sparsity, curve.speedup, label=label, **look, **curve_style)
+def _draw_curve(ax: Axes, curve: Table, label: str, curve_style: style.CurveStyle) -> None:
+    ax.plot(curve.sparsity, curve.speedup, label=label, **curve_style)
     if "speedup_low" in curve:
         ax.fill_between(curve.sparsity, curve.speedup_low, curve.speedup_high, color=curve_style["color"], alpha=0.15, linewidth=0)
     if "faster_probability" in curve:
-        style.fill_by_probability(ax, curve.sparsity, curve.speedup, curve.faster_probability, curve_style, size)
+        style.fill_by_probability(ax, curve.sparsity, curve.speedup, curve.faster_probability, curve_style, curve_style["markersize"])
 
 
 def _curve_label(method: str, pattern: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from jaxtyping import Bool
 from matplotlib.axes import Axes
@@ -29,18 +30,20 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":")
 GREY = "#777777"
+EQUAL = 0.005  # relative difference of the values of two curves that look like one
 MAX_WIDTH = 22.0  # inches, of a figure
 MAX_LEGEND_ROWS, WIDE = 14, 14.0  # a figure with a longer legend is widened, up to so many inches
 MAX_DOWN = 4  # rows of panels up to which a single column stays one
 MAX_PANELS = 120
 MAX_AXIS_CHARACTERS = 44  # of an axis label, on one line
 MIN_TICKS, MAX_DECADES = 3, 8  # labelled ticks of a logarithmic axis, and powers of ten among them
+MIN_DECADES = {"x": 3, "y": 4}  # powers of ten in view from which these alone are ticks: on a y axis there is room for more
 MULTIPLES = ((1, 2, 5), (1, 1.5, 2, 3, 5, 7))  # of powers of ten, which are ticks where there are few of these
 DENSE_BASELINE = "dense baseline"
 UNCERTAIN_RESULTS = ("accuracy", "accuracy_drop")
 REFERENCE = "reference"  # gid of the artists that are no data
 
-Share = Literal["all", "col", "none"]
+Share = Literal["all", "row", "col", "none"]
 CurveStyle = dict[str, Any]  # keyword arguments of Axes.plot
 NO_LINE: CurveStyle = {"linestyle": "none"}  # markers only
 CurveStyles = dict[object, CurveStyle]  # by (method, pattern)
@@ -53,13 +56,13 @@ def create_panels(
     width: float = 3.6,
     height: float = 3.1,
     sharex: Share = "all",
-    sharey: bool = True,
+    sharey: Share = "all",
     label_width: float = 0.0,
 ) -> tuple[Figure, AxesGrid]:
     """A figure with a titled panel for each row and column, each `width` x `height` inches, of which tick labels take `label_width`.
 
-    Columns that do not fit `MAX_WIDTH` continue below all rows; of more than `MAX_DOWN` rows, several stand side by side. Returns the axes
-    [row, column]. Raises InputError for more than `MAX_PANELS` panels.
+    Columns that do not fit `MAX_WIDTH` continue below all rows; of more than `MAX_DOWN` rows, several stand side by side, and share no y
+    axis that is shared by row. Returns the axes [row, column]. Raises InputError for more than `MAX_PANELS` panels.
     """
     if len(rows) * len(columns) > MAX_PANELS:
         message = f"the figure has {len(rows) * len(columns)} panels, {len(rows)} x {len(columns)}; at most {MAX_PANELS} can be read"
@@ -70,6 +73,7 @@ def create_panels(
     side_by_side = max(min(widest // across, -(-len(rows) // MAX_DOWN)), 1) if blocks == 1 else 1
     down = -(-len(rows) // side_by_side) * blocks
     figure = Figure(figsize=(max(width * across * side_by_side, 5.0), height * down), layout="constrained")
+    sharey = "none" if sharey == "row" and side_by_side > 1 else sharey
     grid = figure.subplots(down, across * side_by_side, sharex=sharex, sharey=sharey, squeeze=False)
     axes = np.empty((len(rows), len(columns)), object)
     for row, column in itertools.product(range(len(rows)), range(len(columns))):
@@ -127,9 +131,9 @@ def set_log_ticks(axis: Axis, unit_size: float = 1.0) -> None:
 
 
 class LogTickLocator(Locator):
-    """Powers of ten where at least three are in view; else also some multiples of them, if one is in view; else other round numbers.
+    """Powers of ten where at least three (of a y axis four) are in view; else also some multiples of them; else other round numbers.
 
-    So every axis has two labelled ticks or more, and no tick at 2 or 5 is without its power of ten.
+    So every axis has two labelled ticks or more, and no multiple of a power of ten is a tick unless a power of ten is in view.
     """
 
     def __init__(self, unit_size: float = 1.0):
@@ -145,7 +149,7 @@ class LogTickLocator(Locator):
             return []
         low, high = low * (1 - 1e-9), high * (1 + 1e-9)
         decades = 10.0 ** np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
-        if len(decades) >= MIN_TICKS:
+        if len(decades) >= MIN_DECADES["x" if self.axis is None else str(self.axis.axis_name)]:
             return [float(tick) * self.unit_size for tick in decades[:: -(-len(decades) // MAX_DECADES)]]
         powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
         candidates = [np.outer(powers, multiples).ravel() for multiples in MULTIPLES if len(decades)]
@@ -168,6 +172,36 @@ def curve_styles(rows: Table) -> CurveStyles:
     """Colour, marker and line of each (method, pattern), the same in every panel; styles are given in the order of rows."""
     pairs = dict.fromkeys(zip(rows.method, rows.pattern, strict=True))
     return {pair: numbered_style(number) for number, pair in enumerate(pairs)}
+
+
+def merge_equal_curves(rows: Table, name: str, positions: Sequence[str], y: str) -> Table:
+    """The rows with one curve, under both names, for curves that no eye can distinguish; `name` is the column that names curves.
+
+    Such curves have points at the same positions, and y differs by at most `EQUAL` of itself.
+    """
+    equal: list[tuple[pd.Series, list[str]]] = []
+    for curve, points in rows.groupby(name, sort=False):
+        values = points.set_index(list(positions))[y].sort_index()
+        same = (names for other, names in equal if other.index.equals(values.index) and np.allclose(other, values, rtol=EQUAL, atol=0))
+        if (names := next(same, None)) is not None:
+            names.append(str(curve))
+        else:
+            equal.append((values, [str(curve)]))
+    joined = {names[0]: _join_names(names) for _, names in equal}
+    return rows[rows[name].isin(joined)].assign(**{name: lambda shown: shown[name].map(joined)})
+
+
+def _join_names(names: Sequence[str]) -> str:
+    """'deit-b, 2:4 or 1:2': the names, without the words with which all begin but in the first."""
+    words = [name.split(" ") for name in names]
+    common = next((n for n, each in enumerate(zip(*words, strict=False)) if len(set(each)) > 1), 0)
+    return " or ".join([names[0], *(" ".join(each[common:]) for each in words[1:])])
+
+
+def nested_marker(number: int, count: int) -> CurveStyle:
+    """Hollow marker and line of one of `count` curves: smaller and thinner than those of the curves before, which it may cover."""
+    size = min(2.5 + 1.1 * (count - number), 9)
+    return {"markersize": size, "markerfacecolor": "none", "linewidth": size / 5}
 
 
 def wrap_name(text: str, width: int) -> str:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dse.base.display_units import DisplayUnit
 from dse.base.errors import InputError
 from dse.plot import style
 
@@ -54,3 +55,31 @@ def test_a_logarithmic_axis_has_at_least_two_ticks_of_few_digits(low, span, unit
     mantissas = [f"{tick:.3e}".partition("e")[0] for tick in ticks]
     evenly_spaced = np.ptp(np.diff(ticks)) < 1e-6 * ticks[-1]
     assert "1.000" in mantissas or evenly_spaced
+
+
+def test_a_logarithmic_axis_of_a_figure_has_two_labelled_ticks():
+    figure, axes = style.create_panels(["a"], ["b"])
+    (ax,) = axes.flat
+    ax.loglog([0.97, 1.02], [3e9, 8e9])
+    style.set_axis_unit(ax.xaxis, "x", DisplayUnit("", 1.0))
+    style.set_axis_unit(ax.yaxis, "y", DisplayUnit("GB", 1e9))
+    figure.draw_without_rendering()
+    for axis in (ax.xaxis, ax.yaxis):
+        low, high = axis.get_view_interval()
+        texts = [tick.label1.get_text() for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+        assert len(list(filter(None, texts))) >= 2
+
+
+def test_numbered_styles_differ():
+    styles = [style.numbered_style(number) for number in range(49)]
+    assert len({(each["color"], each["marker"]) for each in styles}) == 49
+    assert len({each["marker"] for each in styles[:7]}) == len({each["color"] for each in styles[:7]}) == 7
+
+
+def test_equal_curves_share_an_entry_of_the_legend():
+    names = {"net, 2:4 80%": [1, 2], "net, 1:2 80%": [1.001, 2], "net, 1:4": [1, 3], "short": [1]}
+    rows = pd.DataFrame([(name, x, y) for name, curve in names.items() for x, y in enumerate(curve)], columns=["name", "x", "y"])
+    merged = style.merge_equal_curves(rows, "name", ["x"], "y")
+    assert list(dict.fromkeys(merged.name)) == ["net, 2:4 80% or 1:2 80%", "net, 1:4", "short"]
+    assert not merged.duplicated(["name", "x"]).any()
+    assert set(rows.name) == set(names)
