@@ -18,7 +18,6 @@ MAX_LABELS = 200
 OFFSETS = (  # points, the preferred ones first
     (5, 3), (5, -8), (-5, 3), (-5, -8), (0, 6), (0, -11), (7, -2), (-7, -2)
 )  # fmt: skip
-FAR_OFFSETS = ((8, 9), (-8, 9), (8, -14), (-8, -14), (0, 14), (0, -19))  # where no line is allowed
 LEADER_DISTANCES = (14, 20, 27, 36, 46)  # points from a data point to its label, where a line connects both
 LEADER_OFFSETS = tuple(
     (round(distance * math.cos(angle), 1), round(distance * math.sin(angle), 1))
@@ -72,7 +71,7 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0, leaders: 
     colours = np.array([label.colour for label in labels])
     points = ax.transData.transform([(label.x, label.y) for label in labels] or np.empty((0, 2)))
     markers, curves = _markers(ax), _curves(ax)
-    offsets = OFFSETS + (LEADER_OFFSETS if leaders else FAR_OFFSETS)
+    offsets = OFFSETS + LEADER_OFFSETS * leaders
     used: list[Bbox] = []
     annotations: list[Annotation] = []
     for label in labels[:: -(-len(labels) // MAX_LABELS) or 1]:
@@ -84,8 +83,8 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0, leaders: 
         costs = [
             REJECTED * sum(box.overlaps(other) for other in used)
             + REJECTED * (not (ax.bbox.contains(*box.min) and ax.bbox.contains(*box.max)))
-            + REJECTED * ((not leaders or number < len(OFFSETS)) and _is_ambiguous(box, (x, y), own_curve, MARKER_RADIUS * scale))
-            + REJECTED * bool(leaders and number >= len(OFFSETS) and box.padded(LEADER_GAP * scale).count_contains(own_curve))
+            + REJECTED * (number < len(OFFSETS) and _is_ambiguous(box, (x, y), own_curve, MARKER_RADIUS * scale))
+            + REJECTED * bool(number >= len(OFFSETS) and box.padded(LEADER_GAP * scale).count_contains(own_curve))
             + DISTANCE_COST * math.hypot(*offset) * leaders
             + MARKER_COST * box.padded(MARKER_RADIUS * scale).count_contains(markers)
             + box.count_contains(curves)
@@ -94,7 +93,7 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0, leaders: 
         best = int(np.argmin(costs))
         if costs[best] < REJECTED:
             used.append(boxes[best])
-            annotations.append(_annotate(ax, label, offsets[best], size, has_line=leaders and best >= len(OFFSETS)))
+            annotations.append(_annotate(ax, label, offsets[best], size, has_line=best >= len(OFFSETS)))
     return annotations
 
 
