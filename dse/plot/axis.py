@@ -44,7 +44,7 @@ def draw_figure(dataset: xr.Dataset, x: str | None = None, y: str | None = None)
     panels = [(w, d, b) for w in rows.workload.unique() for d in rows.dtype.unique() for b in batches]
     accelerators = [str(name) for name in rows.accelerator.unique()]
     titles = [", ".join(filter(None, [workload, dtype, "" if batch is None else f"batch {batch}"])) for workload, dtype, batch in panels]
-    figure, axes = style.create_panels(accelerators, titles, sharey=False)
+    figure, axes = style.create_panels(accelerators, titles, sharey="none")
     styles = style.curve_styles(rows.assign(pattern=[_curve_name(row) for row in rows.itertuples()]))
     left_out = 0
     for name, line in zip(accelerators, axes, strict=True):

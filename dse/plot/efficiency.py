@@ -46,11 +46,12 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     devices = [accelerator for accelerator in plan.accelerators if accelerator.name in set(rows.accelerator)]
     titles = [axis.removeprefix("units.").removesuffix(EFFICIENCY_SUFFIX).replace(".runs.", ".") for axis in axes]
     figure, panels = style.create_panels([device.name for device in devices], titles, width=4.2, height=3.4)
-    looks = {s: {"color": style.COLOURS[n % 7], "linestyle": style.LINES[n // 7 % 3]} for n, s in enumerate(dict.fromkeys(rows.state))}
+    curves: Table = style.merge_equal_curves(rows, "state", ["accelerator", "axis", "batch", "dtype", "ratio"], "speedup")
+    looks = {state: style.numbered_style(number) | {"marker": ""} for number, state in enumerate(dict.fromkeys(curves.state))}
     panels[0, 0].set_ylim(0, 1.35 * max(rows.speedup.max(), 1.0))  # with space for the measured kernels above
     for device, panel_row in zip(devices, panels, strict=True):
         for axis, ax in zip(axes, panel_row, strict=True):
-            _draw_curves(ax, rows[(rows.accelerator == device.name) & (rows.axis == axis)], looks)
+            _draw_curves(ax, curves[(curves.accelerator == device.name) & (curves.axis == axis)], looks)
             _mark_measured_kernels(ax, device.at(axis.removesuffix(EFFICIENCY_SUFFIX)).pattern)
     style.label_edges(panels, "E sparse / E dense, with E dense = 1", "speedup over dense")
     note = "grey: measured kernels, mean and 90% of their launches"

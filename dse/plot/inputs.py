@@ -22,6 +22,7 @@ from dse.base.errors import InputError, did_you_mean
 from dse.plot import style
 from dse.plot.selection import LABEL_DIMS, Table, select_design
 from dse.schema.figures import varied_numbers
+from dse.sparsity.attention.grammar import parse_attention
 from dse.sweeping import provenance
 from dse.workload.accuracy_samples import network_name
 
@@ -29,6 +30,7 @@ GAIN = "gain"  # the latency of the baseline / latency
 FASTEST = "fastest combination"
 ROW, COLUMN = ("accelerator", "phase"), ("network", "batch")  # of panels
 MAX_CURVES = 7  # combinations that are all drawn
+MAX_BASELINE = 20  # characters of a baseline in the label of an axis
 WIDE = 10  # ratio of the largest to the smallest value from which y is logarithmic
 
 Inputs = Mapping[str, Mapping[str, object]]  # what each network is run on
@@ -47,18 +49,30 @@ def draw_figure(dataset: xr.Dataset, x: str | None = None, y: str | None = None)
     if result not in selected:
         raise InputError(f"the dataset has no result '{result}'", did_you_mean(result, map(str, selected.data_vars)))
     rows = _rows(selected, result, inputs, x)
-    meaning = ""
+    label, meaning = result.replace("_", " "), ""
     if shown == GAIN:
-        rows, meaning = _with_gain(rows, x), f"gain: latency of {' or '.join(rows.curve[rows.changes == 0].unique())} / latency"
+        rows, (label, meaning) = _with_gain(rows, x), _gain_label(list(rows.curve[rows.changes == 0].unique()))
     rows = rows[rows.fits].drop(columns="fits")
     if rows.empty:
         raise InputError(f"'{result}' has no finite value of a network that fits the memory", "sweep smaller inputs or more memory")
     drawn, left_out = _select_curves(rows, x, shown)
-    figure = _draw_panels(drawn, x, shown, str(selected[result].attrs.get("units", "1")))
+    drawn = style.merge_equal_curves(drawn, "curve", [*ROW, *COLUMN, x], shown)
+    figure = _draw_panels(drawn, x, shown, label, str(selected[result].attrs.get("units", "1")))
     hidden = f"{left_out} combinations are not drawn on their own" if left_out else ""
     model = f"fidelity: {provenance.read_spec(dataset).model.fidelity}" if "spec" in dataset.attrs else ""
     style.add_legend(figure, figure.axes, meaning, hidden, model, note, style.unverified_note(dataset))
     return figure, rows.drop(columns="changes")
+
+
+def _gain_label(baselines: Sequence[str]) -> tuple[str, str]:
+    """What a gain is relative to, such as 'speedup over causal attention', and a note where that is long."""
+    if len(baselines) > 1 or len(baselines[0]) > MAX_BASELINE:
+        return "speedup over the baseline", f"baseline: {' or '.join(baselines)}"
+    try:
+        parse_attention(baselines[0])
+    except InputError:
+        return f"speedup over {baselines[0]}", ""
+    return f"speedup over {baselines[0]} attention", ""
 
 
 def read_inputs(dataset: xr.Dataset) -> Inputs:
@@ -134,7 +148,7 @@ def _select_curves(rows: Table, x: str, y: str) -> tuple[Table, int]:
     return pd.concat([rows[rows.changes <= 1], fastest]), combinations
 
 
-def _draw_panels(rows: Table, x: str, y: str, unit_of_result: str) -> Figure:
+def _draw_panels(rows: Table, x: str, y: str, label: str, unit_of_result: str) -> Figure:
     """A row of panels for each accelerator and phase, a column for each network and batch size; of one network, a column for each phase."""
     row_keys, column_keys = (ROW, COLUMN) if len(rows[list(COLUMN)].drop_duplicates()) > 1 else (ROW[:1], (*ROW[1:], *COLUMN))
     down, across = (list(rows[list(keys)].drop_duplicates().itertuples(index=False, name=None)) for keys in (row_keys, column_keys))
@@ -143,7 +157,7 @@ def _draw_panels(rows: Table, x: str, y: str, unit_of_result: str) -> Figure:
         [f"batch {label}" if key == "batch" else str(label) for key, label in zip(column_keys, labels, strict=True)] for labels in across
     ]
     titles = [", ".join(text for text, shown in zip(labels, named, strict=True) if shown and text) for labels in texts]
-    figure, axes = style.create_panels([", ".join(filter(None, names)) for names in down], titles, sharey=False)
+    figure, axes = style.create_panels([", ".join(filter(None, names)) for names in down], titles, sharey="row")
     styles = style.curve_styles(rows.assign(method=rows.curve, pattern=rows.curve))
     is_wide = rows[y].min() > 0 and rows[y].max() > WIDE * rows[y].min()
     unit = select_unit("1" if y == GAIN else unit_of_result, rows[y].to_numpy(float))
@@ -152,19 +166,22 @@ def _draw_panels(rows: Table, x: str, y: str, unit_of_result: str) -> Figure:
             of_panel = (rows[[*row_keys, *column_keys]] == [*row, *column]).all(axis=1)
             _draw_panel(ax, rows[of_panel], x, y, styles)
             _set_scales(ax, sorted(rows[x].unique()), is_wide, y)
-            style.set_axis_unit(ax.yaxis, "", unit)
-            ax.set(xlabel="", ylabel="")
-    style.label_edges(axes, f"{x} [tokens]" if x == "sequence" else x, unit.label(y.replace("_", " ")))
+    for ax in axes.flat:  # after the scales of all panels are set, which share the ticks
+        style.set_axis_unit(ax.yaxis, "", unit)
+        ax.set(xlabel="", ylabel="")
+    style.label_edges(axes, f"{x} [tokens]" if x == "sequence" else x, style.wrap_name(unit.label(label), style.MAX_AXIS_CHARACTERS))
     return figure
 
 
 def _draw_panel(ax: Axes, rows: Table, x: str, y: str, styles: style.CurveStyles) -> None:
     if y == GAIN:
         ax.axhline(1.0, color=style.GREY, linewidth=0.8)
+    names = list(styles)
     for name, curve in rows.groupby("curve", sort=False):
         ordered = curve.sort_values(x)
-        look: style.CurveStyle = {"color": style.GREY, "linestyle": ":"} if name == FASTEST else styles[name, name]
-        ax.plot(ordered[x], ordered[y], markersize=3.5, linewidth=1.3, label=str(name), **look)
+        nested = styles[name, name] | style.nested_marker(names.index((name, name)), len(names))
+        look: style.CurveStyle = {"color": style.GREY, "linestyle": ":", "linewidth": 1.3} if name == FASTEST else nested
+        ax.plot(ordered[x], ordered[y], label=str(name), **look)
 
 
 def _set_scales(ax: Axes, ticks: Sequence[float], is_wide: bool, y: str) -> None:

@@ -16,14 +16,15 @@ from matplotlib.transforms import Bbox
 
 MAX_LABELS = 200
 OFFSETS = (  # points, the preferred ones first
-    (5, 3), (5, -8), (-5, 3), (-5, -8), (0, 6), (0, -11), (9, -2), (-9, -2), (8, 9), (-8, 9), (8, -14), (-8, -14), (0, 14), (0, -19)
+    (5, 3), (5, -8), (-5, 3), (-5, -8), (0, 6), (0, -11), (7, -2), (-7, -2)
 )  # fmt: skip
-LEADER_DISTANCES = (16, 24, 34, 46)  # points from a data point to its label, where a line connects both
+LEADER_DISTANCES = (14, 20, 27, 36, 46)  # points from a data point to its label, where a line connects both
 LEADER_OFFSETS = tuple(
     (round(distance * math.cos(angle), 1), round(distance * math.sin(angle), 1))
     for distance in LEADER_DISTANCES
     for angle in np.linspace(0, 2 * math.pi, 16, endpoint=False) + math.pi / 16
 )
+LEADER_GAP = 4  # points between a label with a line and other points of the same colour, whose label it could seem to be
 DISTANCE_COST = 0.6  # of a point of distance: a nearer label is better
 REJECTED = 100  # cost from which a position is not used
 MARKER_COST = 10
@@ -61,7 +62,7 @@ def share_labels(labels: Sequence[Label]) -> list[Label]:
 def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0, leaders: bool = False) -> list[Annotation]:
     """Write each label next to its point, at the position that covers least of the curves, markers and other labels.
 
-    With `leaders`, labels may stand farther away, connected to their point by a line.
+    With `leaders`, a label that is not next to its point is connected to it by a line, and may be farther away.
     A label is left out where every position covers another label, leaves the axes or is about as near to another point of the
     same colour; the CSV file of the figure has every value. Of more than `MAX_LABELS` labels, as many evenly spaced ones are tried.
     The layout of the figure must be settled.
@@ -83,6 +84,7 @@ def place_labels(ax: Axes, labels: Sequence[Label], size: float = 6.0, leaders: 
             REJECTED * sum(box.overlaps(other) for other in used)
             + REJECTED * (not (ax.bbox.contains(*box.min) and ax.bbox.contains(*box.max)))
             + REJECTED * (number < len(OFFSETS) and _is_ambiguous(box, (x, y), own_curve, MARKER_RADIUS * scale))
+            + REJECTED * bool(number >= len(OFFSETS) and box.padded(LEADER_GAP * scale).count_contains(own_curve))
             + DISTANCE_COST * math.hypot(*offset) * leaders
             + MARKER_COST * box.padded(MARKER_RADIUS * scale).count_contains(markers)
             + box.count_contains(curves)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from jaxtyping import Bool
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import LogNorm
@@ -28,7 +29,11 @@ CHARACTER_HEIGHT = 0.035  # inches, of a slanted column label
 MAX_COLUMNS = 20  # variants of a panel
 MAX_NAME = 36  # characters
 MIN_LABELLED_SHARE = 0.025  # of the height: lower rows have no room for text
+MIN_NAME_DISTANCE = 0.03  # of the height, between the names of two rows
 NARROW = 4.0  # ratio of the largest to the smallest speedup up to which the colour bar has ticks between powers of two
+DOT: style.CurveStyle = {  # visible on every colour
+    "linestyle": "none", "marker": "o", "markersize": 3.6, "markerfacecolor": "white", "markeredgecolor": "black", "markeredgewidth": 0.7
+}  # fmt: skip
 TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32)
 
 
@@ -51,7 +56,7 @@ def draw_figure(dataset: xr.Dataset, batch: int | None = None) -> tuple[Figure, 
     width = max(COLUMN_WIDTH * max(len(indices) for _, indices in parts), MIN_WIDTH) + NAME_WIDTH
     height = HEIGHT + CHARACTER_HEIGHT * max(map(len, rows.state))
     titles = [title for title, _ in parts]
-    figure, axes = style.create_panels(names, titles, width, height, sharex="none", sharey=False, label_width=NAME_WIDTH)
+    figure, axes = style.create_panels(names, titles, width, height, sharex="none", sharey="none", label_width=NAME_WIDTH)
     norm = LogNorm(min(rows.speedup.min(), 0.99), max(rows.speedup.max(), 1.01))
     meshes = [
         draw_panel(ax, rows[(rows.accelerator == name) & rows.variant.isin(indices)], norm)
@@ -128,7 +133,7 @@ def draw_panel(ax: Axes, rows: Table, norm: LogNorm) -> QuadMesh:
                 _write_cell(ax, number + 0.5, (top + bottom) / 2, row, norm)
         speedup = column.dense_latency.sum() / column.latency.sum()
         ax.text(number + 0.5, -0.015, f"{speedup:.2f}x", ha="center", va="bottom", fontsize=7, fontweight="bold")
-    ax.plot([], [], linestyle="none", marker="o", color="black", markersize=4, label="bound by memory")
+    ax.plot([], [], label="bound by memory", **DOT)
     _label_rows_and_columns(ax, [column.state.iloc[0] for column in columns], columns[0], edges)
     return mesh
 
@@ -138,7 +143,7 @@ def _write_cell(ax: Axes, x: float, y: float, row: Any, norm: LogNorm) -> None:
     colour = "black" if norm(row.speedup) > 0.6 else "white"
     ax.text(x - (0.08 if row.memory else 0), y, f"{row.speedup:.2g}", ha="center", va="center", fontsize=6.5, color=colour)
     if row.memory:
-        ax.plot([x + 0.25], [y], marker="o", markersize=3, color=colour)
+        ax.plot([x + 0.25], [y], **DOT)
 
 
 def _shorten(name: str) -> str:
@@ -146,8 +151,17 @@ def _shorten(name: str) -> str:
     return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME // 2 - 2]}...{name[-MAX_NAME // 2 + 1 :]}"
 
 
+def _named_rows(middles: np.ndarray, heights: np.ndarray) -> Bool[np.ndarray, " row"]:
+    """Whether there is room for the name of each row: of two that are close to each other, the higher one has it."""
+    named = np.zeros(len(middles), bool)
+    for row in np.argsort(-heights, kind="stable"):
+        named[row] = not named.any() or np.abs(middles[named] - middles[row]).min() >= MIN_NAME_DISTANCE
+    return named
+
+
 def _label_rows_and_columns(ax: Axes, variants: list[str], groups: Table, edges: np.ndarray) -> None:
-    middles, labelled = (edges[:-1] + edges[1:]) / 2, np.diff(edges) >= MIN_LABELLED_SHARE
+    middles = (edges[:-1] + edges[1:]) / 2
+    labelled = _named_rows(middles, np.diff(edges))
     names = [_shorten(row.layer) + (f" and {row.layers - 1} equal" if row.layers > 1 else "") for row in groups.itertuples()]
     ax.set_yticks(middles[labelled], labels=np.array(names)[labelled], fontsize=6.5)
     ax.set_xticks(np.arange(len(variants)) + 0.5, labels=variants, rotation=40, ha="right", rotation_mode="anchor", fontsize=7)

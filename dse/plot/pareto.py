@@ -182,7 +182,8 @@ def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, styles: sty
         best_last = front if directions[x] == "maximize" else front[::-1]
         ax.plot(*_corners(best_last[x], best_last[y]), color="black", linewidth=0.8, label="Pareto front", zorder=2)
     for name, rows, curve_style in _by_pruning(front, styles):
-        ax.plot(rows[x], rows[y], markersize=4.5, label=name, zorder=3, **(curve_style | style.NO_LINE))
+        look = curve_style | style.NO_LINE | style.legend_marker(rows, x, y)
+        ax.plot(rows[x], rows[y], markersize=4.5, label=name, zorder=3, **look)
         style.mark_uncertain_accuracies(ax, rows, x, y, curve_style, 4.5)
     knee = front[front.knee]
     ring: style.CurveStyle = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}

@@ -13,9 +13,8 @@ import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from dse.base.display_units import format_number, format_quantity
+from dse.base.display_units import DisplayUnit, format_number, format_quantity
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model.executions import Execution, list_executions
@@ -118,18 +117,12 @@ def outermost_bandwidth(accelerator: Accelerator) -> float:
 
 
 def list_roofs(accelerator: Accelerator, variant: Variant, rows: Table, dtype: OperandDtypes, fidelity: Fidelity) -> list[Roof]:
-    """Roofs of every unit, precision and capped sparse run, and of each uncapped run that the variant uses."""
+    """Roofs of every unit and capped sparse run in the dtype, and of each uncapped run that the variant uses."""
     roofs = []
     for execution in list_executions(accelerator, dtype, fidelity):
         layers = rows[rows.execution == execution.name]
         if len(layers) or not execution.is_sparse or (execution.capped_rate and not execution.is_expanded):
             roofs.append(_run_roof(accelerator, variant, execution, layers, dtype))
-    roofs += [
-        Roof(name, precision, "", peak.value, used=False)
-        for name, unit in accelerator.units.items()
-        for precision, peak in unit.peak.items()
-        if precision != dtype.compute
-    ]
     return _merge_equal_roofs(roofs)
 
 
@@ -153,16 +146,15 @@ def _run_roof(accelerator: Accelerator, variant: Variant, execution: Execution, 
 
 
 def _merge_equal_roofs(roofs: list[Roof]) -> list[Roof]:
-    """One roof, with all patterns and precisions, for those of one unit with the same height."""
+    """One roof, with all patterns, for those of one unit with the same height."""
     merged: dict[tuple[str, float], Roof] = {}
     for roof in roofs:
         key = (roof.unit, float(f"{roof.flops_per_s:.4g}"))
         if (same := merged.get(key)) is None:
             merged[key] = roof
-        elif roof.precision == same.precision and same.pattern and roof.pattern:
-            merged[key] = replace(same, pattern=f"{same.pattern}, {roof.pattern}", used=same.used or roof.used)
         else:
-            merged[key] = replace(same, precision=f"{same.mode}, {roof.mode}", pattern="", used=same.used or roof.used)
+            patterns = ", ".join(dict.fromkeys(each.pattern or "dense" for each in (same, roof)))
+            merged[key] = replace(same, pattern=patterns, used=same.used or roof.used)
     return list(merged.values())
 
 
@@ -178,18 +170,20 @@ def draw_panel(ax: Axes, rows: Table, roofs: Sequence[Roof], bandwidth: float, b
         ax.plot([ridge, RIGHT], [roof.flops_per_s] * 2, color=colour, **line)
         ax.plot([ridge], [roof.flops_per_s], marker="D", markersize=3.5, color=colour)
     ax.plot([], [], marker="D", markersize=3.5, color="black", linestyle="none", label="ridge point [FLOP/B]")
-    for number, bound in enumerate(bounds):
-        layers = merge_equal_points(rows[(rows.bound == bound) & (rows.dense_flops > 0)])
-        colour = style.COLOURS[number % 7]
-        ax.scatter(layers.intensity, layers.performance, s=8 + 900 * layers.share, color=colour, alpha=0.55, linewidths=0, zorder=3)
+    colours = {bound: style.numbered_style(number)["color"] for number, bound in enumerate(bounds)}
+    of_bounds = [merge_equal_points(rows[(rows.bound == bound) & (rows.dense_flops > 0)]).assign(bound=bound) for bound in bounds]
+    of_bounds.sort(key=lambda each: -each.share.sum())  # markers of the rarest bound are drawn on top, and small ones on top of large ones
+    layers = pd.concat([each.sort_values("share", ascending=False) for each in of_bounds])
+    look: style.CurveStyle = {"c": layers.bound.map(colours), "alpha": 0.65, "edgecolors": "white", "linewidths": 0.4, "zorder": 3}
+    ax.scatter(layers.intensity, layers.performance, s=8 + 900 * layers.share, **look)
+    for bound, colour in colours.items():
         ax.plot([], [], color=colour, marker="o", alpha=0.7, linestyle="none", label=f"bound by {bound.replace('_', ' ')}")
 
 
 def merge_equal_points(rows: Table) -> Table:
     """One row, with the sum of their shares, for layers with the same intensity and performance, as repeated blocks have."""
     keys = [np.round(np.log(rows[name]), MERGED_DIGITS) for name in ("intensity", "performance")]
-    merged = rows.groupby(keys, sort=False).agg({"intensity": "first", "performance": "first", "share": "sum"})
-    return merged.sort_values("share", ascending=False)  # small markers are drawn on top
+    return rows.groupby(keys, sort=False).agg({"intensity": "first", "performance": "first", "share": "sum"})
 
 
 def _limit_axes(ax: Axes, rows: Table, panels: Sequence[tuple[Axes, Accelerator, list[Roof]]]) -> None:
@@ -197,9 +191,8 @@ def _limit_axes(ax: Axes, rows: Table, panels: Sequence[tuple[Axes, Accelerator,
     ridge = max(roof.flops_per_s / outermost_bandwidth(accelerator) for _, accelerator, roofs in panels for roof in roofs)
     ax.set_xlim(rows.intensity.min() / 4, max(rows.intensity.max(), ridge) * 30)
     ax.set_ylim(rows.performance.min() / 4, 2 * max(roof.flops_per_s for *_, roofs in panels for roof in roofs))
-    for axis, unit in ((ax.xaxis, 1.0), (ax.yaxis, 1e12)):
-        axis.set_major_formatter(FuncFormatter(lambda value, _, unit=unit: format_number(value / unit)))
-        axis.set_minor_formatter(NullFormatter())
+    style.set_axis_unit(ax.xaxis, "", DisplayUnit("", 1.0))
+    style.set_axis_unit(ax.yaxis, "", DisplayUnit("", 1e12))
 
 
 def _label_bandwidth(ax: Axes, memory: str, bandwidth: float) -> None:

@@ -46,7 +46,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     accelerators, dtypes = [str(name) for name in selected.accelerator.values], list(rows.dtype.unique())
     columns = [(scale, dtype, batch) for scale in scales for dtype in dtypes for batch in selected.batch.values]
     titles = [_title(scale if len(scales) > 1 else None, dtype if len(dtypes) > 1 else "", batch) for scale, dtype, batch in columns]
-    figure, axes = style.create_panels(accelerators, titles, sharey=len(scales) == 1)
+    figure, axes = style.create_panels(accelerators, titles, sharey="all" if len(scales) == 1 else "none")
     styles, labels = style.curve_styles(rows), list[tuple[Axes, list[Label]]]()
     for name, line in zip(accelerators, axes, strict=True):
         for (scale, dtype, batch), ax in zip(columns, line, strict=True):
@@ -61,7 +61,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     notes = model, style.probability_note(rows), style.accuracy_note(rows), note, style.unverified_note(dataset)
     style.add_legend(figure, axes.flat, "labels: sparsity", *notes)
     for ax, points in labels:
-        place_labels(ax, share_labels(points) if len(points) > CROWDED else points)
+        place_labels(ax, share_labels(points) if len(points) > CROWDED else points, leaders=True)
     return figure, rows
 
 
@@ -111,7 +111,8 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles, accuracy_drop: 
         curve_style, ordered, (method, pattern) = styles[pair], curve.sort_values("sparsity"), cast(tuple[str, str], pair)
         if parse(pattern).density is not None:
             curve_style = curve_style | style.NO_LINE  # nothing lies between two variants of an N:M pattern
-        ax.plot(ordered.speedup, ordered.accuracy, markersize=4, linewidth=1.2, label=style.curve_label(method, pattern), **curve_style)
+        look = {"markersize": 4, "linewidth": 1.2} | curve_style | style.legend_marker(ordered, "speedup", "accuracy")
+        ax.plot(ordered.speedup, ordered.accuracy, label=style.curve_label(method, pattern), **look)
         if "speedup_low" in ordered:
             interval = ordered.accuracy, ordered.speedup_low, ordered.speedup_high
             ax.fill_betweenx(*interval, color=curve_style["color"], alpha=0.15, linewidth=0)

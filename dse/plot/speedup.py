@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dse.base.display_units import DisplayUnit
 from dse.plot import style
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table, select_design, speedup_table
@@ -48,6 +49,7 @@ def _limit_axes(ax: Axes, rows: Table) -> None:
     if rows.speedup.max() > LOG_SCALE_RATIO * rows.speedup.min():
         ax.set_yscale("log")
         ax.set_ylim(rows.speedup.min() / 1.3, 1.5 * largest)
+        style.set_axis_unit(ax.yaxis, "", DisplayUnit("", 1.0))
     else:
         ax.set_ylim(0, 1.15 * largest)
     ax.set_xlim(max(rows.sparsity.min() - 0.1, 0), 1.02)
@@ -62,8 +64,8 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles) -> list[Label]:
     is_fixed = _has_fixed_density(rows)
     curves = list(rows[~is_fixed].groupby(["method", "pattern"], sort=False))
     for number, (pair, curve) in enumerate(curves):
-        size = min(2.5 + 1.1 * (len(curves) - number), 9)
-        _draw_curve(ax, curve.sort_values("sparsity"), _curve_label(*pair), size, styles[pair])
+        look = styles[pair] | style.nested_marker(number, len(curves))
+        _draw_curve(ax, curve.sort_values("sparsity"), _curve_label(*pair), look)
     stars = rows[is_fixed].sort_values("sparsity")
     if len(stars):
         ax.plot(stars.sparsity, stars.speedup, "k*", markersize=6, label="fixed density (labelled)", zorder=3)
@@ -82,13 +84,12 @@ def _has_fixed_density(rows: Table) -> pd.Series:
     return rows.pattern.map(lambda text: parse(text).density is not None).astype(bool)
 
 
-def _draw_curve(ax: Axes, curve: Table, label: str, size: float, curve_style: style.CurveStyle) -> None:
-    look = {"markersize": size, "markerfacecolor": "none", "linewidth": size / 5}
-    ax.plot(curve.sparsity, curve.speedup, label=label, **look, **curve_style)
+def _draw_curve(ax: Axes, curve: Table, label: str, curve_style: style.CurveStyle) -> None:
+    ax.plot(curve.sparsity, curve.speedup, label=label, **curve_style)
     if "speedup_low" in curve:
         ax.fill_between(curve.sparsity, curve.speedup_low, curve.speedup_high, color=curve_style["color"], alpha=0.15, linewidth=0)
     if "faster_probability" in curve:
-        style.fill_by_probability(ax, curve.sparsity, curve.speedup, curve.faster_probability, curve_style, size)
+        style.fill_by_probability(ax, curve.sparsity, curve.speedup, curve.faster_probability, curve_style, curve_style["markersize"])
 
 
 def _curve_label(method: str, pattern: str) -> str:

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import xarray as xr
+from jaxtyping import Bool
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 from dse.base.display_units import DisplayUnit, format_number
@@ -28,16 +30,20 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", ":")
 GREY = "#777777"
+EQUAL = 0.005  # relative difference of the values of two curves that look like one
 MAX_WIDTH = 22.0  # inches, of a figure
 MAX_LEGEND_ROWS, WIDE = 14, 14.0  # a figure with a longer legend is widened, up to so many inches
 MAX_DOWN = 4  # rows of panels up to which a single column stays one
 MAX_PANELS = 120
 MAX_AXIS_CHARACTERS = 44  # of an axis label, on one line
+MIN_TICKS, MAX_DECADES = 3, 8  # labelled ticks of a logarithmic axis, and powers of ten among them
+MIN_DECADES = {"x": 3, "y": 4}  # powers of ten in view from which these alone are ticks: on a y axis there is room for more
+MULTIPLES = ((1, 2, 5), (1, 1.5, 2, 3, 5, 7))  # of powers of ten, which are ticks where there are few of these
 DENSE_BASELINE = "dense baseline"
 UNCERTAIN_RESULTS = ("accuracy", "accuracy_drop")
 REFERENCE = "reference"  # gid of the artists that are no data
 
-Share = Literal["all", "col", "none"]
+Share = Literal["all", "row", "col", "none"]
 CurveStyle = dict[str, Any]  # keyword arguments of Axes.plot
 NO_LINE: CurveStyle = {"linestyle": "none"}  # markers only
 CurveStyles = dict[object, CurveStyle]  # by (method, pattern)
@@ -50,13 +56,13 @@ def create_panels(
     width: float = 3.6,
     height: float = 3.1,
     sharex: Share = "all",
-    sharey: bool = True,
+    sharey: Share = "all",
     label_width: float = 0.0,
 ) -> tuple[Figure, AxesGrid]:
     """A figure with a titled panel for each row and column, each `width` x `height` inches, of which tick labels take `label_width`.
 
-    Columns that do not fit `MAX_WIDTH` continue below all rows; of more than `MAX_DOWN` rows, several stand side by side. Returns the axes
-    [row, column]. Raises InputError for more than `MAX_PANELS` panels.
+    Columns that do not fit `MAX_WIDTH` continue below all rows; of more than `MAX_DOWN` rows, several stand side by side, and share no y
+    axis that is shared by row. Returns the axes [row, column]. Raises InputError for more than `MAX_PANELS` panels.
     """
     if len(rows) * len(columns) > MAX_PANELS:
         message = f"the figure has {len(rows) * len(columns)} panels, {len(rows)} x {len(columns)}; at most {MAX_PANELS} can be read"
@@ -67,6 +73,7 @@ def create_panels(
     side_by_side = max(min(widest // across, -(-len(rows) // MAX_DOWN)), 1) if blocks == 1 else 1
     down = -(-len(rows) // side_by_side) * blocks
     figure = Figure(figsize=(max(width * across * side_by_side, 5.0), height * down), layout="constrained")
+    sharey = "none" if sharey == "row" and side_by_side > 1 else sharey
     grid = figure.subplots(down, across * side_by_side, sharex=sharex, sharey=sharey, squeeze=False)
     axes = np.empty((len(rows), len(columns)), object)
     for row, column in itertools.product(range(len(rows)), range(len(columns))):
@@ -114,19 +121,87 @@ def set_axis_unit(axis: Axis, name: str, unit: DisplayUnit) -> None:
     axis.set_label_text(wrap_name(unit.label(name), MAX_AXIS_CHARACTERS), fontsize=9)
     axis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value / unit.size, 6)))
     if axis.get_scale() == "log":
-        low, high = axis.get_view_interval()
-        is_narrow, is_wide = high < 3 * low, high >= 50 * low
-        axis.set_major_locator(MaxNLocator(4) if is_narrow else LogLocator(subs=(1,) if is_wide else (1, 2, 5)))
-        axis.set_minor_formatter(NullFormatter())
+        set_log_ticks(axis, unit.size)
+
+
+def set_log_ticks(axis: Axis, unit_size: float = 1.0) -> None:
+    """Ticks of a logarithmic axis whose data are `unit_size` times the numbers at its ticks; minor ticks have no label."""
+    axis.set_major_locator(LogTickLocator(unit_size))
+    axis.set_minor_formatter(NullFormatter())
+
+
+class LogTickLocator(Locator):
+    """Powers of ten where at least three (of a y axis four) are in view; else also some multiples of them; else other round numbers.
+
+    So every axis has two labelled ticks or more, and no multiple of a power of ten is a tick unless a power of ten is in view.
+    """
+
+    def __init__(self, unit_size: float = 1.0):
+        self.unit_size = unit_size
+
+    def __call__(self) -> list[float]:
+        assert self.axis is not None
+        return self.tick_values(*self.axis.get_view_interval())
+
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        low, high = min(vmin, vmax) / self.unit_size, max(vmin, vmax) / self.unit_size
+        if low <= 0 or not np.isfinite(high):
+            return []
+        low, high = low * (1 - 1e-9), high * (1 + 1e-9)
+        decades = 10.0 ** np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
+        if len(decades) >= MIN_DECADES["x" if self.axis is None else str(self.axis.axis_name)]:
+            return [float(tick) * self.unit_size for tick in decades[:: -(-len(decades) // MAX_DECADES)]]
+        powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+        candidates = [np.outer(powers, multiples).ravel() for multiples in MULTIPLES if len(decades)]
+        candidates = [*candidates, MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)]
+        in_view = [ticks[(ticks >= low) & (ticks <= high)] for ticks in candidates]
+        return [float(tick) * self.unit_size for tick in next((ticks for ticks in in_view if len(ticks) >= MIN_TICKS), in_view[-1])]
+
+
+def numbered_style(number: int) -> CurveStyle:
+    """Colour, marker and line of the curve with a number from 0: seven differ in all but the line, 49 in colour or marker."""
+    cycle = number // len(COLOURS)
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[(number + cycle) % len(MARKERS)],
+        "linestyle": LINES[cycle % len(LINES)],
+    }
 
 
 def curve_styles(rows: Table) -> CurveStyles:
-    """Colour, marker and line of each (method, pattern), the same in every panel."""
+    """Colour, marker and line of each (method, pattern), the same in every panel; styles are given in the order of rows."""
     pairs = dict.fromkeys(zip(rows.method, rows.pattern, strict=True))
-    return {
-        pair: {"color": COLOURS[n % 7], "marker": MARKERS[n % 7 if n < 7 else (n + n // 7) % 7], "linestyle": LINES[n // 7 % 3]}
-        for n, pair in enumerate(pairs)
-    }
+    return {pair: numbered_style(number) for number, pair in enumerate(pairs)}
+
+
+def merge_equal_curves(rows: Table, name: str, positions: Sequence[str], y: str) -> Table:
+    """The rows with one curve, under both names, for curves that no eye can distinguish; `name` is the column that names curves.
+
+    Such curves have points at the same positions, and y differs by at most `EQUAL` of itself.
+    """
+    equal: list[tuple[pd.Series, list[str]]] = []
+    for curve, points in rows.groupby(name, sort=False):
+        values = points.set_index(list(positions))[y].sort_index()
+        same = (names for other, names in equal if other.index.equals(values.index) and np.allclose(other, values, rtol=EQUAL, atol=0))
+        if (names := next(same, None)) is not None:
+            names.append(str(curve))
+        else:
+            equal.append((values, [str(curve)]))
+    joined = {names[0]: _join_names(names) for _, names in equal}
+    return rows[rows[name].isin(joined)].assign(**{name: lambda shown: shown[name].map(joined)})
+
+
+def _join_names(names: Sequence[str]) -> str:
+    """'deit-b, 2:4 or 1:2': the names, without the words with which all begin but in the first."""
+    words = [name.split(" ") for name in names]
+    common = next((n for n, each in enumerate(zip(*words, strict=False)) if len(set(each)) > 1), 0)
+    return " or ".join([names[0], *(" ".join(each[common:]) for each in words[1:])])
+
+
+def nested_marker(number: int, count: int) -> CurveStyle:
+    """Hollow marker and line of one of `count` curves: smaller and thinner than those of the curves before, which it may cover."""
+    size = min(2.5 + 1.1 * (count - number), 9)
+    return {"markersize": size, "markerfacecolor": "none", "linewidth": size / 5}
 
 
 def wrap_name(text: str, width: int) -> str:
@@ -183,10 +258,22 @@ def mark_uncertain_accuracies(ax: Axes, rows: Table, x: str, y: str, style: Curv
             known = rows[np.isfinite(rows[f"{name}_low"])]
             across = known[y if name == x else x]
             draw_bars(across, known[f"{name}_low"], known[f"{name}_high"], color=style["color"], linewidth=0.9, zorder=2)
-    if {x, y} & set(UNCERTAIN_RESULTS) and "faster_probability" not in rows:
-        estimated = rows[rows.accuracy_kind.astype(str).str.contains("estimated|assumed")]
+    estimated = rows[_is_hollow(rows, x, y)]
+    if len(estimated):
         look = {"marker": style["marker"], "markersize": size, "markeredgecolor": style["color"], "markerfacecolor": "white"}
         ax.plot(estimated[x], estimated[y], linestyle="none", zorder=3.5, **look)
+
+
+def _is_hollow(rows: Table, x: str, y: str) -> Bool[np.ndarray, " row"]:
+    """Whether the marker of each row is hollow: its accuracy is estimated or assumed, and shown."""
+    if "faster_probability" in rows or not {x, y} & set(UNCERTAIN_RESULTS):
+        return np.zeros(len(rows), bool)
+    return rows.accuracy_kind.astype(str).str.contains("estimated|assumed").to_numpy(bool)
+
+
+def legend_marker(rows: Table, x: str, y: str) -> CurveStyle:
+    """Hollow markers of a curve all of whose markers are hollow, so that its entry in the legend is hollow, too."""
+    return {"markerfacecolor": "white"} if len(rows) and _is_hollow(rows, x, y).all() else {}
 
 
 def accuracy_note(rows: Table) -> str:

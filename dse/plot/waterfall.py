@@ -11,6 +11,7 @@ from dse.explaining.parts import Part, format_value
 from dse.plot import style
 
 MAX_PARTS = 14  # bars between the two ends: smaller parts are summed
+MIN_SHARE = 0.001  # of the larger end: a shorter bar cannot be seen, and is in the table alone
 ROW_HEIGHT, WIDTH = 0.34, 8.0  # inches
 TITLE_WIDTH = 104  # characters
 MAX_NAME = 46  # characters of a line of a label
@@ -20,18 +21,19 @@ INCREASE, DECREASE, END = style.COLOURS[1], style.COLOURS[0], style.GREY
 def draw_figure(explanation: Explanation) -> tuple[Figure, pd.DataFrame]:
     """The waterfall as horizontal bars, from top to bottom, and its table."""
     table = waterfall_table(explanation)
-    labels = [style.wrap_name(name, MAX_NAME) for name in table.label]
+    shown = table[(table.kind == "end") | ((table.end - table.start).abs() >= MIN_SHARE * table.end[table.kind == "end"].abs().max())]
+    labels = [style.wrap_name(name, MAX_NAME) for name in shown.label]
     lines = sum(1 + 0.45 * label.count("\n") for label in labels)
     title = textwrap.fill(explanation.sentence, TITLE_WIDTH, break_on_hyphens=False)
     figure = Figure(figsize=(WIDTH, ROW_HEIGHT * lines + 0.9 + 0.2 * (1 + title.count("\n"))), layout="constrained")
     ax = figure.subplots()
     unit = _unit_scale(explanation)
     colours = {"end": END, "increase": INCREASE, "decrease": DECREASE}
-    rows = np.arange(len(table))
-    ax.barh(rows, (table.end - table.start) / unit, left=table.start / unit, color=[colours[kind] for kind in table.kind], height=0.66)
-    for row, level in enumerate(table.end[:-1]):
+    rows = np.arange(len(shown))
+    ax.barh(rows, (shown.end - shown.start) / unit, left=shown.start / unit, color=[colours[kind] for kind in shown.kind], height=0.66)
+    for row, level in enumerate(shown.end[:-1]):
         ax.plot([level / unit] * 2, [row - 0.33, row + 1.33], color=END, linewidth=0.7)
-    _write_values(ax, table, explanation, unit)
+    _write_values(ax, shown, explanation, unit)
     ax.set_yticks(rows, labels, fontsize=8)
     ax.set_ylim(len(rows) - 0.45, -0.55)
     style.set_panel_style(ax)

@@ -6,7 +6,7 @@ import pytest
 import dse
 from dse.explaining.explanation import Explanation
 from dse.explaining.parts import Part
-from dse.plot.waterfall import MAX_PARTS, draw_figure
+from dse.plot.waterfall import MAX_PARTS, MIN_SHARE, draw_figure
 
 
 def explanation(count: int, name: str = "factor") -> Explanation:
@@ -20,12 +20,15 @@ def test_bars_lead_from_one_side_to_the_other(count):
     given = explanation(count, "a name of many words and an_identifier_with_underscores")
     figure, table = draw_figure(given)
     (ax,) = figure.axes
-    assert len(ax.patches) == len(table) == 2 + min(count, MAX_PARTS)
+    assert len(table) == 2 + min(count, MAX_PARTS)
+    largest = max(abs(given.value_a), abs(given.value_b))
+    shown = table[(table.kind == "end") | ((table.end - table.start).abs() >= MIN_SHARE * largest)]
+    assert len(ax.patches) == len(shown)
     assert table.kind.iloc[[0, -1]].tolist() == ["end", "end"]
     steps = table.iloc[1:-1]
     assert np.allclose(np.r_[given.value_a, steps.end], np.r_[steps.start, given.value_b])
     widths = [patch.get_width() for patch in ax.patches]
-    assert np.allclose(widths, table.end - table.start)
+    assert np.allclose(widths, shown.end - shown.start)
     figure.draw_without_rendering()
     right = max(patch.get_x() + max(patch.get_width(), 0) for patch in ax.patches)
     assert ax.get_xlim()[1] > right
