@@ -15,7 +15,7 @@ from dse.searching.run import run_search
 from tests.searching.search_specs import write
 
 LIMITS = {  # that every design meets
-    "performance": ">= 1e-9", "speedup": ">= 1e-9", "latency": "<= 1e6 s", "energy": "<= 1e9", "edp": "<= 1e9", "throughput": ">= 1e-9",
+    "performance": ">= 1e-9", "speedup": ">= 1e-9", "latency": "<= 1e6 s", "energy": "<= 1e9 J", "edp": "<= 1e9", "throughput": ">= 1e-9",
     "occupancy": "<= 1e9",
 }  # fmt: skip
 SIZES, DTYPES = (4, 1, 8), ("fp16", "int8 outputs=int32")
@@ -72,7 +72,7 @@ def test_results_in_a_dtype_are_those_of_designs_that_have_it(folder):
 def test_results_without_brackets_do_not_depend_on_those_with_them(folder):
     search = "maximize: [performance]\nconstraints: ['latency <= 1 s', 'energy <= 1e9 J'"
     _, alone = evaluate(folder, search + "]")
-    _, together = evaluate(folder, search + ", 'latency[./net, batch=64] <= 1 s', 'energy[dtype=int8] <= 1e9']")
+    _, together = evaluate(folder, search + ", 'latency[./net, batch=64] <= 1 s', 'energy[dtype=int8] <= 1e9 J']")
     for name, values in alone.items():
         np.testing.assert_allclose(together[name], values, rtol=1e-12)
 
