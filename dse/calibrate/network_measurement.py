@@ -80,8 +80,8 @@ class NetworkRow(StrictModel):
         return self
 
     @property
-    def kept_density(self) -> float:
-        """Share of the weights of each pruned layer that are kept, as stated or set by the pattern."""
+    def stored_density(self) -> float:
+        """Share of the weights of each pruned layer that are stored, as stated or set by the pattern."""
         return float(self.density if self.density is not None else self.pattern.density or 1.0)
 
     @property

@@ -60,8 +60,8 @@ class MeasuredNetwork:
         is_pruned = np.array([re.fullmatch(row.layers, name) is not None for name in dense.layers.name]) & dense.layers.prunable
         if not is_pruned.any():
             raise InputError(f"no layer of '{dense.workload}' is named '{row.layers}'", "see 'dse list variants'")
-        kept, pattern = row.kept_density, row.pattern
-        pruned = replace(dense, method="measured", pattern=pattern, density=np.where(is_pruned, kept, 1.0), nominal_sparsity=1 - kept)
+        density, pattern = row.stored_density, row.pattern
+        pruned = replace(dense, method="measured", pattern=pattern, density=np.where(is_pruned, density, 1.0), nominal_sparsity=1 - density)
         return cls(row, _with_expansion(device, row), dense, pruned)
 
     @cached_property
