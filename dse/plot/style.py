@@ -35,7 +35,7 @@ MAX_PANELS = 120
 MAX_AXIS_CHARACTERS = 44  # of an axis label, on one line
 DENSE_BASELINE = "dense baseline"
 UNCERTAIN_RESULTS = ("accuracy", "accuracy_drop")
-REFERENCE = "reference"  # gid of the artists that are no data
+REFERENCE = "reference"  # gid of the artists that draw no data
 
 Share = Literal["all", "col", "none"]
 CurveStyle = dict[str, Any]  # keyword arguments of Axes.plot

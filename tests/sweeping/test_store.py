@@ -39,7 +39,7 @@ def test_a_full_disk_never_leaves_a_file(tmp_path, points):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8 * 1024, before[1]))
     try:
-        with pytest.raises(UnfinishedError, match=r"x\.nc' cannot be written \(File too large\); make room, and run it again"):
+        with pytest.raises(UnfinishedError, match=r"x\.nc' cannot be written \(File too large\); free disk space, then run it again"):
             store.write(dataset, tmp_path / "x.nc")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
