@@ -1,7 +1,7 @@
 """Find descriptions (accelerators, workloads, sweeps): by name in the catalogue that ships with the package, or by path.
 
-A reference with a slash, a backslash or a file ending is a path, relative to the file that contains it (or to the working directory). Any
-other reference is a name in the catalogue.
+A reference with a slash, a backslash or the ending .yaml or .yml is a path, relative to the file that contains it (or to the working
+directory). Any other reference is a name in the catalogue.
 """
 
 import os
@@ -41,7 +41,9 @@ def find_path(folder: CatalogFolder, reference: str | Path, relative_to: Path | 
         return _existing_path((relative_to or Path()) / reference)
     if reference not in list_names(folder):
         hint = did_you_mean(reference, list_names(folder))
-        raise InputError(f"'{reference}' is not {KINDS[folder]} of the catalogue", f"{hint} (a path needs a '/' or an ending)")
+        raise InputError(
+            f"'{reference}' is not {KINDS[folder]} of the catalogue", f"{hint} (a path needs a '/', or the ending .yaml or .yml)"
+        )
     return data_root() / folder / (reference if folder == "workloads" else f"{reference}.yaml")
 
 

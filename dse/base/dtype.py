@@ -129,12 +129,12 @@ class OperandDtypes(StrictModel):
         return " ".join([self.compute, *(f"{role}={name}" for role, name in others.items())])
 
     def number_format(self, role: str) -> NumberFormat:
-        """The number format of `weights`, `activations`, `outputs` or `cache`."""
+        """The number format of `weights`, `activations`, `outputs`, `elementwise` or `cache`."""
         name = self.cache or self.elementwise or self.activations if role == "cache" else getattr(self, role)
         return number_format(storage_dtype(name), role)
 
     def bytes_per_element(self, role: str) -> float:
-        """Mean bytes per element of `weights`, `activations` or `outputs`, with the scales of large matrices."""
+        """Mean bytes per element of `weights`, `activations`, `outputs`, `elementwise` or `cache`, with the scales of large matrices."""
         return self.number_format(role).mean_bits / 8
 
     def bytes_between_products(self, role: str) -> float:

@@ -111,9 +111,9 @@ class UnfinishedError(Exception):
     """
 
     @classmethod
-    def cannot_write(cls, path: Path, error: BaseException, fix: str = "go on with --resume") -> "UnfinishedError":
+    def cannot_write(cls, path: Path, error: BaseException, fix: str = "continue with --resume") -> "UnfinishedError":
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        return cls(f"'{path}' cannot be written ({reason}); make room, and {fix}")
+        return cls(f"'{path}' cannot be written ({reason}); free disk space, then {fix}")
 
 
 class ImplausibleResultError(ValueError):

@@ -17,7 +17,10 @@ SETTINGS = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05"}
 
 
 def keep_compiled_functions() -> None:
-    """Let JAX keep what it compiles, unless the environment says where, or that it must not; where nothing can be written, it does not."""
+    """Let JAX store compiled functions in the folder of the user.
+
+    Variables of the environment take precedence. Nothing is stored if the folder cannot be written.
+    """
     if FOLDER in os.environ or SWITCH in os.environ:
         return
     try:

@@ -51,8 +51,7 @@ def draw_figures(options: Namespace) -> str:
 
 def results_path(path: Path) -> Path:
     """The results in the folder that 'dse sweep' or 'dse search' wrote; any other path as it is."""
-    is_folder = path.is_dir() and path.suffix != ".zarr" and not (path / "zarr.json").exists()
-    return next((path / name for name in RESULT_FILES if (path / name).exists()), path) if is_folder else path
+    return next((path / name for name in RESULT_FILES if (path / name).exists()), path) if store.is_plain_folder(path) else path
 
 
 def _kinds_with_axes(dataset: xr.Dataset, x: str | None, y: str | None) -> tuple[FigureKind, ...]:

@@ -35,7 +35,7 @@ def execute(options: Namespace) -> str:
 def find_results(what: str) -> Path | None:
     """The file or store of results at a path or in a folder of a sweep or search; None if `what` is not a path."""
     path = results_path(Path(what))
-    if path.is_dir() and path.suffix != ".zarr" and not (path / "zarr.json").exists():
+    if store.is_plain_folder(path):
         if not _described_paths(what):
             raise InputError(
                 f"the folder '{what}' has no results", "give a .nc file, a .zarr store, or a folder of 'dse sweep' or 'dse search'"

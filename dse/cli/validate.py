@@ -8,7 +8,7 @@ from dse.calibrate import r3
 from dse.cli.unused_options import refuse_unused
 from dse.model.cost.validate import report_errors
 
-USED: dict[str, set[str]] = {"cost": set(), "power": set(), "accuracy": {"data", "markdown"}}  # options, beside --json
+USED: dict[str, set[str]] = {"cost": set(), "power": set(), "accuracy": {"data", "markdown"}}  # options that have an effect, besides --json
 TRAINED = "trained"  # of 'validate accuracy --data': networks that 'dse accuracy train' measured
 
 

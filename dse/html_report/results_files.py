@@ -53,7 +53,7 @@ def read_results(path: Path, limits: Sequence[str] = ()) -> Results:
         raise InputError("does not exist", FIX, path)
     if path.suffix == ".csv":
         return _read_validation(path)
-    file = _file_of_folder(path) if path.is_dir() and path.suffix != ".zarr" else path
+    file = _file_of_folder(path) if store.is_plain_folder(path) else path
     dataset = limit_values(store.read(file), limits)
     kind = _kind_of(dataset, file)
     name = str(dataset.attrs.get("title") or (file.parent.resolve().name if file.name in ("results.nc", "front.nc") else file.stem))
@@ -65,8 +65,6 @@ def _file_of_folder(folder: Path) -> Path:
     files = [folder / name for name in ("results.nc", "front.nc") if (folder / name).is_file()]
     if files:
         return files[0]
-    if (folder / "zarr.json").is_file():
-        return folder
     raise InputError("the folder has no 'results.nc' and no 'front.nc'", FIX, folder)
 
 

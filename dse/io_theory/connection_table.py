@@ -25,7 +25,7 @@ def is_connection_table(path: Path) -> bool:
 
 
 def read_network(path: Path) -> Network:
-    """Read a network; neurons that are no target are inputs, neurons that are no source are outputs. Raises InputError."""
+    """Read a network; neurons without a source are inputs, neurons without a target are outputs. Raises InputError."""
     rows = _read_connections(path)
     names = list(dict.fromkeys(name for _, row in rows for name in (row.source, row.target)))
     number = {name: n for n, name in enumerate(names)}

@@ -15,7 +15,7 @@ from dse.io_theory.network import Network, build_network
 def random_layers(sizes: Sequence[int], density: float, seed: int = 0) -> Network:
     """Generate layers whose connections exist independently with probability `density`.
 
-    `sizes` are numbers of neurons, the input layer first. A neuron without a source gets a random one. WeightTensor are normal,
+    `sizes` are numbers of neurons, the input layer first. A neuron without a source gets a random one. Weights are normal,
     scaled so that the values keep their magnitude from layer to layer. Raises InputError for fewer than two sizes, a size
     below 1, and a density outside (0, 1].
     """

@@ -57,6 +57,14 @@ def check_patches(image: int, patch: int) -> None:
         raise field_error(f"a patch of {patch} is larger than an image of {image}", "write patch_size <= image_size")
 
 
+def check_positions(tokens: int, limit: int, name: str = "sequence") -> None:
+    """Raise InputError if a network runs on more `tokens` (the input `name`) than it has learned positions."""
+    if tokens > limit:
+        raise InputError(
+            f"{tokens} tokens, but the network has {limit} learned positions", f"write {name} <= {limit}", key=f"inputs.{name}"
+        )
+
+
 def check_encoder_pattern(pattern: AttentionPattern) -> None:
     """Raise InputError if the self-attention of an encoder cannot have such a pattern."""
     if pattern.is_chosen:

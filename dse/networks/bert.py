@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, BlockCount, NetworkInputs, PositiveInt, SequenceInputs, check_heads
+from dse.networks.architecture import Architecture, BlockCount, NetworkInputs, PositiveInt, SequenceInputs, check_heads, check_positions
 from dse.networks.decoder_attention import pattern_columns
 from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
@@ -29,6 +29,7 @@ class BERT(Architecture):
         return self
 
     def build_layers(self, inputs: SequenceInputs) -> list[LayerRow]:
+        check_positions(inputs.sequence, self.max_position_embeddings)
         layers, hidden, tokens = LayerListBuilder(inputs), self.hidden_size, inputs.sequence
         tables = (self.vocab_size + self.max_position_embeddings + self.type_vocab_size) * hidden
         layers.elementwise("embeddings", 3 * tokens * hidden, tokens * hidden, tables)

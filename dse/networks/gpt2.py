@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, NetworkInputs, PositiveInt, check_heads
+from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, NetworkInputs, PositiveInt, check_heads, check_positions
 from dse.networks.decoder_attention import AttentionReads, Heads, add_decoder_attention
 from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
@@ -28,6 +28,7 @@ class GPT2(Architecture):
         return self
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
+        check_positions(inputs.sequence, self.n_positions)
         layers, width, queries = LayerListBuilder(inputs), self.n_embd, inputs.queries
         layers.elementwise("wte", 2 * queries * width, queries * width, self.n_positions * width)  # the head shares the token table
         for number in range(self.n_layer):

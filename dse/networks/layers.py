@@ -105,7 +105,7 @@ class LayerRow(StrictModel):
         if self.conversion != "none" and self.kind != "elementwise":
             raise field_error(f"a {self.kind} converts nothing", "set conversion for an elementwise layer only")
         if self.transposes and (self.conversion == "none" or self.reads is None):
-            raise field_error("'transposes' is set for a layer that is no conversion, or without 'reads'", "fill conversion and reads")
+            raise field_error("'transposes' is set for a layer that is not a conversion, or without 'reads'", "fill conversion and reads")
         if self.adds is not None and self.reads is None:
             raise field_error("'adds' is given, but not 'reads'", "fill reads")
         if self.queries and (self.kind != "matmul" or (self.n or 0) % self.queries or self.count % self.sequences):

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, NetworkInputs, PositiveInt, check_heads
+from dse.networks.architecture import Architecture, BlockCount, GenerationInputs, NetworkInputs, PositiveInt, check_heads, check_positions
 from dse.networks.decoder_attention import AttentionReads, Heads, add_decoder_attention
 from dse.networks.layer_list import LayerListBuilder
 from dse.networks.layers import LayerRow
@@ -31,6 +31,7 @@ class OPT(Architecture):
         return self
 
     def build_layers(self, inputs: GenerationInputs) -> list[LayerRow]:
+        check_positions(inputs.sequence, self.max_position_embeddings)
         layers, hidden, queries = LayerListBuilder(inputs), self.hidden_size, inputs.queries
         embedding_width = self.word_embed_proj_dim or hidden
         positions = (self.max_position_embeddings + OFFSET) * hidden

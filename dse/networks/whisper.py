@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from dse.networks.architecture import BlockCount, NetworkInputs, PositiveInt, check_heads
+from dse.networks.architecture import BlockCount, NetworkInputs, PositiveInt, check_heads, check_positions
 from dse.networks.encoder_decoder import (
     AttentionModule,
     DecoderInputs,
@@ -67,6 +67,7 @@ class Whisper(EncoderDecoder):
         return layers
 
     def _add_decoder(self, layers: LayerListBuilder, inputs: DecoderInputs) -> LayerListBuilder:
+        check_positions(inputs.target, self.max_target_positions, "target")
         queries, hidden, encoded, module = inputs.queries, self.d_model, layers[-1].name, self.attention(self.decoder_attention_heads)
         positions = self.max_target_positions * hidden  # the head shares the token table
         layers.elementwise("decoder.embed_tokens", 2 * queries * hidden, queries * hidden, positions, reads=("input",))

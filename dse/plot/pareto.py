@@ -47,7 +47,7 @@ def draw_default_figure(dataset: xr.Dataset, x: str | None = None, y: str | None
     """The fronts of two results (default: of a sweep latency and area or power, else speedup and loss of accuracy; of a front or a search
     its own objectives), and their table.
 
-    Of results that are no objectives, speedups, performance, throughput and accuracies are maximised unless their metric is better
+    Of results that are not objectives, speedups, performance, throughput and accuracies are maximised unless their metric is better
     lower; all others are minimised. Raises InputError.
     """
     maximize, minimize = default_objectives(dataset)

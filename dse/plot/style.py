@@ -41,7 +41,7 @@ MIN_DECADES = {"x": 3, "y": 4}  # powers of ten in view from which these alone a
 MULTIPLES = ((1, 2, 5), (1, 1.5, 2, 3, 5, 7))  # of powers of ten, which are ticks where there are few of these
 DENSE_BASELINE = "dense baseline"
 UNCERTAIN_RESULTS = ("accuracy", "accuracy_drop")
-REFERENCE = "reference"  # gid of the artists that are no data
+REFERENCE = "reference"  # gid of the artists that draw no data
 
 Share = Literal["all", "row", "col", "none"]
 CurveStyle = dict[str, Any]  # keyword arguments of Axes.plot

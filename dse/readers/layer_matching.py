@@ -36,7 +36,7 @@ def match_network(network: ParsedNetwork, weights: ParsedNetwork) -> ParsedNetwo
 
 
 def _merge_operators(network: ParsedNetwork, weights: ParsedNetwork, unmatched: set[str]) -> tuple[Operator, ...]:
-    """The operators of the network, then the tensors of the other file that are no layers of it."""
+    """The operators of the network, then the tensors of the other file that belong to none of its layers."""
     shapes = {name: tensor.shape for state in weights.states for name, tensor in state.weights.items()}
     reason = "belongs to no layer of the network"
     skipped = [Operator("tensor", name, "skipped", prod(shapes[name]), reason) for name in sorted(unmatched)]

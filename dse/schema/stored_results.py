@@ -41,9 +41,9 @@ ATTRIBUTES = {
     "speedup_low": {"units": "1", "long_name": "lower bound of the speedup: lower bound of the dense latency / latency"},
     "speedup_high": {"units": "1", "long_name": "upper bound of the speedup: dense latency / lower bound of the latency"},
     "latency_low": {"units": "s", "long_name": "lower end of the 90% interval of the latency"},
-    "latency_high": {"units": "s", "long_name": "9lower end of the 90% interval of the latency"},
+    "latency_high": {"units": "s", "long_name": "upper end of the 90% interval of the latency"},
     "dense_latency_low": {"units": "s", "long_name": "lower end of the 90% interval of the dense latency"},
-    "dense_latency_high": {"units": "s", "long_name": "9lower end of the 90% interval of the dense latency"},
+    "dense_latency_high": {"units": "s", "long_name": "upper end of the 90% interval of the dense latency"},
     "faster_probability": {"units": "1", "long_name": "probability that the network is faster than the dense one"},
     "bound_share": {"units": "1", "long_name": "share of the latency that the resource sets"},
     "execution_share": {"units": "1", "long_name": "share of the latency in the execution"},
@@ -86,7 +86,7 @@ ATTRIBUTES = {
 }
 SAMPLED_ATTRIBUTES = {  # where an interval of the speedup comes from samples of kernel parameters instead of lower bounds
     "speedup_low": {"units": "1", "long_name": "lower end of the 90% interval of the speedup"},
-    "speedup_high": {"units": "1", "long_name": "9lower end of the 90% interval of the speedup"},
+    "speedup_high": {"units": "1", "long_name": "upper end of the 90% interval of the speedup"},
 }
 DESIGN_VARIABLES = ("area", "power", "cost_usd")  # of a design, whichever the network
 EXTRA_DIMS = {"bound_share": ("resource",), "execution_share": ("execution",)}  # beyond those of the sweep

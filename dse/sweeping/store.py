@@ -19,6 +19,11 @@ MAX_BUFFERED_BYTES = 2**30  # smaller datasets are serialised in memory first: H
 HDF5_READ_ERRORS = (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RuntimeError)  # of damaged files
 
 
+def is_plain_folder(path: Path) -> bool:
+    """Whether a path is a folder of files, and not a Zarr store."""
+    return path.is_dir() and path.suffix != ".zarr" and not (path / "zarr.json").exists()
+
+
 def write(dataset: xr.Dataset, path: Path) -> None:
     """Write a netCDF file atomically; raises UnfinishedError if it cannot be written."""
     replace_netcdf(path, partial(_write_netcdf, dataset))

@@ -27,7 +27,7 @@ class Checkpoint:
     def open(self, fingerprint: str, force: bool) -> int:
         """Make the folder, or continue one of the same request; returns how many steps it holds.
 
-        Raises InputError if it is no checkpoint, or of another request, unless `force` discards that.
+        Raises InputError if it is not a checkpoint, or of another request, unless `force` discards that.
         """
         request = self.folder / REQUEST
         if self.folder.exists() and not request.exists() and any(self.folder.glob("[!.]*")):

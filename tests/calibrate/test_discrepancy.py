@@ -121,7 +121,7 @@ def test_the_record_keeps_the_discrepancy():
 
 @pytest.mark.parametrize("line", ["1024 1024 1024 1", "1024 1024 0 1 0.1", "1024 1024 m 1 0.1", "1024 1024 1024 1 nan"])
 def test_a_line_that_is_no_launch_is_an_error(line):
-    with pytest.raises(ValidationError, match="is no launch"):
+    with pytest.raises(ValidationError, match="is not a launch"):
         DiscrepancyRecord(lengths=(1, 1, 1, 1), deviation=0.1, noise=0.1, half_width=0.2, launches=f"8 8 8 1 0.1\n{line}\n")
 
 

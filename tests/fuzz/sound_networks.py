@@ -38,14 +38,14 @@ WEIGHTS = {
 }
 CONFIGS: tuple[dict[str, Any], ...] = (
     {"model_type": "bert", "vocab_size": 100, "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-     "max_position_embeddings": 16, "type_vocab_size": 2},
+     "max_position_embeddings": 512, "type_vocab_size": 2},
     {"model_type": "mixtral", "vocab_size": 100, "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2,
      "num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None},
     {"model_type": "llama", "vocab_size": 100, "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
      "head_dim": 4, "tie_word_embeddings": True},
-    {"model_type": "gpt2", "vocab_size": 100, "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 16},
+    {"model_type": "gpt2", "vocab_size": 100, "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 512},
     {"model_type": "opt", "vocab_size": 100, "hidden_size": 8, "ffn_dim": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-     "max_position_embeddings": 16, "word_embed_proj_dim": 8},
+     "max_position_embeddings": 512, "word_embed_proj_dim": 8},
     {"model_type": "resnet", "num_channels": 3, "embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 2], "layer_type": "bottleneck",
      "image_size": 32, "id2label": {"0": "a", "1": "b"}},
     {"model_type": "swin", "image_size": 32, "patch_size": 4, "num_channels": 3, "embed_dim": 8, "depths": [2, 2], "num_heads": [2, 4],

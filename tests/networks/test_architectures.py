@@ -171,6 +171,21 @@ def test_wrong_inputs_are_refused(inputs, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize(
+    ("name", "inputs", "message"),
+    [
+        ("bert-base", {"sequence": 513}, "inputs.sequence: 513 tokens, but the network has 512 learned positions; write sequence <= 512"),
+        ("gpt2", {"sequence": 2048, "phase": "decode"}, "inputs.sequence: 2048 tokens, but the network has 1024 learned positions"),
+        ("opt-6.7b", {"sequence": 2049}, "inputs.sequence: 2049 tokens, but the network has 2048 learned positions"),
+        ("whisper-small", {"target": 449}, "inputs.target: 449 tokens, but the network has 448 learned positions; write target <= 448"),
+    ],
+)
+def test_a_network_runs_on_no_more_tokens_than_it_has_learned_positions(name, inputs, message):
+    with pytest.raises(dse.InputError) as caught:
+        dse.load_workload(name, **inputs)
+    assert message in str(caught.value)
+
+
 def test_a_network_from_a_table_takes_no_inputs():
     with pytest.raises(dse.InputError, match="takes no inputs"):
         dse.load_workload("resnet50", sequence=7)

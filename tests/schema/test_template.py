@@ -128,7 +128,7 @@ def test_a_copy_of_a_workload_has_all_its_tables(tmp_path):
             "accelerator",
             "chip.yaml",
             "t44",
-            "'t44' is not an accelerator of the catalogue; did you mean 't4'? (a path needs a '/' or an ending)",
+            "'t44' is not an accelerator of the catalogue; did you mean 't4'? (a path needs a '/', or the ending .yaml or .yml)",
         ),
         ("search", "mine.yaml", "zoo", "'zoo' is a sweep; write 'dse init sweep --like zoo', or name a search"),
         (

@@ -251,7 +251,7 @@ def test_a_full_disk_is_reported_in_one_line_and_resumed(specs, complete_results
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     expected = capsys.readouterr()
     assert (code, expected.out) == (1, "")
-    assert expected.err.splitlines()[-1] == f"'{path}' cannot be written (File too large); make room, and go on with --resume"
+    assert expected.err.splitlines()[-1] == f"'{path}' cannot be written (File too large); free disk space, then continue with --resume"
     assert not path.exists()
     assert {file.suffix for file in partials_folder(path).iterdir()} == ({".json", ".npz"} if limit > 10 else {".json"})
     dse.sweep(spec, path, resume=True)

@@ -211,7 +211,7 @@ def test_a_full_disk_is_reported_in_one_line_and_resumed(spec, complete):
     path = spec.parent / "full.zarr"
     code, out, err = wait_for_end(start_sweep(spec, "-o", path, before="ulimit -f 100;"))  # no file over 100 KiB
     assert (code, out) == (1, "")
-    assert err.splitlines()[-1] == f"'{path}' cannot be written (File too large); make room, and go on with --resume"
+    assert err.splitlines()[-1] == f"'{path}' cannot be written (File too large); free disk space, then continue with --resume"
     assert zarr_store.completed_chunks(path).sum() == 0
     dse.sweep(spec, path, resume=True)
     assert files(path) == files(complete)

@@ -39,8 +39,16 @@ def test_a_full_disk_never_leaves_a_file(tmp_path, points):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8 * 1024, before[1]))
     try:
-        with pytest.raises(UnfinishedError, match=r"x\.nc' cannot be written \(File too large\); make room, and run it again"):
+        with pytest.raises(UnfinishedError, match=r"x\.nc' cannot be written \(File too large\); free disk space, then run it again"):
             store.write(dataset, tmp_path / "x.nc")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_is_not_a_plain_folder(tmp_path):
+    for name in ("results.zarr", "plain", "store"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "store" / "zarr.json").write_text("{}")
+    names = [path.name for path in sorted(tmp_path.iterdir()) if store.is_plain_folder(path)]
+    assert names == ["plain"]

@@ -42,7 +42,7 @@ def test_nothing_is_listed_twice(edited, old, new):
         ("dtype: fp16", "dtype: float16", 6, "dtype: unknown dtype 'float16'; did you mean 'fp16'?"),
         ("batch: [1, 16]", "batch: 0", 5, "batch: 0 is out of range; write a number of at least 1"),
         ("./chip.yaml", "chp.yaml", 2, "accelerators.0: '{folder}/chp.yaml' does not exist; did you mean 'chip.yaml'?"),
-        ("./chip.yaml", "a100-sxm4", 2, "accelerators.0: 'a100-sxm4' is not an accelerator of the catalogue; did you mean 'a100-sxm4-40gb' or 'a100-sxm4-80gb'? (a path needs a '/' or an ending)"),
+        ("./chip.yaml", "a100-sxm4", 2, "accelerators.0: 'a100-sxm4' is not an accelerator of the catalogue; did you mean 'a100-sxm4-40gb' or 'a100-sxm4-80gb'? (a path needs a '/', or the ending .yaml or .yml)"),
         ("methods: all", "methods: [prune]", 4, "workloads../net.methods.0: 'net' has no method 'prune'; did you mean 'pruned'?"),
         ("methods: all", "methods: []", 4, "workloads../net.methods: no variant of 'net' is selected; write 'all', a method, or 'patterns'"),
         ("methods: all", "sparsities: [0.77]", 4, "workloads../net.sparsities: no selected method of 'net' has sparsity 0.77; write one of 0.5, 0.75, 0.9"),

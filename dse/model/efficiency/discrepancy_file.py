@@ -29,7 +29,7 @@ class DiscrepancyRecord(StrictModel):
             raise field_error("a length is not positive", "fit the measurements again with 'dse calibrate'")
         for line in self.launches.splitlines():
             if not _is_row(line):
-                raise field_error(f"'{line[:60]}' is no launch", "write five numbers: " + ", ".join(COLUMNS))
+                raise field_error(f"'{line[:60]}' is not a launch", "write five numbers: " + ", ".join(COLUMNS))
         return self
 
     @classmethod
