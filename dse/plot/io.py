@@ -27,7 +27,9 @@ def plot_io(rows: Table, name: str, summary: NetworkSummary) -> Figure:
         [name], [f"{summary['connections']} connections, {summary['neurons']} neurons"], width=6.0, height=3.6
     )
     _draw(axes[0, 0], rows, summary)
-    style.label_edges(axes, f"fast memory capacity [bytes of {summary['dtype']} values]", "reads and writes / lower bound")
+    style.label_edges(
+        axes, f"fast memory capacity ({summary['dtype']}: {summary['bytes_per_value']:g} B a value)", "reads and writes / lower bound"
+    )
     caption = f"one sample; lower bound {summary['lower_bound']} values; dead values freed"
     style.add_legend(figure, axes.flat, caption)
     return figure

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -81,6 +82,7 @@ def _draw_curve(ax: Axes, rows: Table, name: str, shift: float, look: style.Curv
 
 def _limit_axes(ax: Axes, rows: Table) -> None:
     """Limits that show all accuracies and the whole of their bars."""
-    ends = pd.concat([rows[name] for name in ("value", "low", "high")]).dropna().clip(0.0, HIGHEST)
-    margin = 0.03 * (ends.max() - ends.min() or 1.0)
-    ax.set_ylim(ends.min() - margin, ends.max() + margin)
+    ends = np.clip(rows[["value", "low", "high"]].to_numpy(float), 0.0, HIGHEST)
+    low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
+    margin = 0.03 * (high - low or 1.0)
+    ax.set_ylim(low - margin, high + margin)

@@ -149,7 +149,7 @@ class LogTickLocator(Locator):
             return []
         low, high = low * (1 - 1e-9), high * (1 + 1e-9)
         decades = 10.0 ** np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
-        if len(decades) >= MIN_DECADES["x" if self.axis is None else str(self.axis.axis_name)]:
+        if len(decades) >= MIN_DECADES[getattr(self.axis, "axis_name", "x")]:
             return [float(tick) * self.unit_size for tick in decades[:: -(-len(decades) // MAX_DECADES)]]
         powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
         candidates = [np.outer(powers, multiples).ravel() for multiples in MULTIPLES if len(decades)]

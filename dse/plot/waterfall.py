@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from dse.explaining.explanation import Explanation
 from dse.explaining.parts import Part, format_value
 from dse.plot import style
+from dse.plot.selection import Table
 
 MAX_PARTS = 14  # bars between the two ends: smaller parts are summed
 MIN_SHARE = 0.001  # of the larger end: a shorter bar cannot be seen, and is in the table alone
@@ -21,7 +22,9 @@ INCREASE, DECREASE, END = style.COLOURS[1], style.COLOURS[0], style.GREY
 def draw_figure(explanation: Explanation) -> tuple[Figure, pd.DataFrame]:
     """The waterfall as horizontal bars, from top to bottom, and its table."""
     table = waterfall_table(explanation)
-    shown = table[(table.kind == "end") | ((table.end - table.start).abs() >= MIN_SHARE * table.end[table.kind == "end"].abs().max())]
+    shown: Table = table[
+        (table.kind == "end") | ((table.end - table.start).abs() >= MIN_SHARE * table.end[table.kind == "end"].abs().max())
+    ]
     labels = [style.wrap_name(name, MAX_NAME) for name in shown.label]
     lines = sum(1 + 0.45 * label.count("\n") for label in labels)
     title = textwrap.fill(explanation.sentence, TITLE_WIDTH, break_on_hyphens=False)
