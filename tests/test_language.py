@@ -89,7 +89,7 @@ ALLOWED: tuple[Use, ...] = (
         "to draw a figure",
     ),
     Use("draws", "README.md", r"draws the figure", "to draw a figure"),
-    Use("draws", "*", r"--draws|\bdraws: \[\]|\"draws\"", "a hidden option of `dse calibrate`, and a key of its files"),
+    Use("draws", "*", r"--draws|\bdraws: \[\]|\"draws\"", "the former name of an option of `dse calibrate`, and a key of its files"),
     Use("draw", "dse/model/cost/coefficients.yaml", r"idle boards draw", "to draw power"),
     Use("piece pieces", "dse/model/piecewise_linear.py", r"\w*pieces?\b", "a piece of a piecewise-linear function"),
     Use("pieces", "dse/sweeping/*", r"`pieces`|pieces: int|pieces=max|shapes\.pieces", "pieces of a piecewise-linear function"),

@@ -47,8 +47,7 @@ def add_calibrate(subcommands: Subcommands) -> None:
     )
     parser.add_argument("-o", "--out", type=Path, help="output file of fitted efficiencies (YAML)")
     add_force(parser)
-    parser.add_argument("--samples", type=int, default=30, metavar="N", help="bootstrap samples (default: 30)")
-    parser.add_argument("--draws", dest="samples", type=int, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    parser.add_argument("--samples", "--draws", type=int, default=30, metavar="N", help="bootstrap samples (default: 30)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (default: 0)")
     what = "efficiencies (YAML) whose kernels are the prior, or 'none' (default: shipped)"
     parser.add_argument("--prior", default="shipped", metavar="FILE", help=what)
