@@ -1,6 +1,5 @@
 """Options of the subcommands about measured kernels."""
 
-import argparse
 from pathlib import Path
 
 from dse.cli.arguments.common import Subcommands, add_force, add_json, add_subcommand
