@@ -177,7 +177,7 @@ def test_an_exhaustive_search_finds_the_best_of_a_sweep(folder):
     assert best.latency.item() == pytest.approx(latency.min().item(), rel=1e-9)
     assert best.latency_low.item() < best.latency.item() < best.latency_high.item()
     assert best.performance_low.item() < best.performance.item() < best.performance_high.item()
-    assert front.latency_high.attrs == {"units": "s", "long_name": "95% quantile over samples of the kernel parameters of the latency"}
+    assert front.latency_high.attrs == {"units": "s", "long_name": "upper end of the 90% interval of the latency"}
     costs, times = np.broadcast_arrays(sweep.area.isel(variant=0, missing_dims="ignore").values, latency.values)
     beaten = [((costs <= c) & (times <= t) & ((costs < c) | (times < t))).any() for c, t in zip(costs.ravel(), times.ravel(), strict=True)]
     fronts = sorted({(float(f"{t:.9g}"), float(f"{c:.9g}")) for c, t, b in zip(costs.ravel(), times.ravel(), beaten, strict=True) if not b})

@@ -19,7 +19,7 @@ GPT2 = {
     "task": "a test",
     "metric": {"name": "perplexity", "direction": "lower"},
     "sources": ["a test"],
-    "network": {"model_type": "gpt2", "vocab_size": 100, "n_positions": 128, "n_embd": 64, "n_layer": 2, "n_head": 4},
+    "network": {"model_type": "gpt2", "vocab_size": 100, "n_positions": 2048, "n_embd": 64, "n_layer": 2, "n_head": 4},
 }
 
 
