@@ -66,7 +66,10 @@ def add_deviation(ends: Any, deviation: float, array_module: ModuleType = np) ->
 
 
 def network_interval(samples: Any, runs: int = 1, array_module: ModuleType = np) -> Any:
-    """90% interval [quantile, ...] of a network's time, or of a ratio of the times of two `runs`, from samples of the errors of kernels."""
+    """90% interval [quantile, ...] of a network's time, or of a ratio of the times of two `runs`, from samples of the errors of kernels.
+
+    Without any (`runs` = 0), as for a network over itself, it is that of the samples.
+    """
     return add_deviation(quantiles(samples, array_module), NETWORK_DEVIATION * runs**0.5, array_module)
 
 

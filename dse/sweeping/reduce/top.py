@@ -44,7 +44,7 @@ class TopReducer:
         order = cells[np.lexsort((partial["at"][cells], values[cells]))][: self.count]
         return {name: column[order] for name, column in partial.items()}
 
-    def _preselect(self, values: Float[np.ndarray, "at"]) -> Int[np.ndarray, "selected"]:
+    def _preselect(self, values: Float[np.ndarray, "cell"]) -> Int[np.ndarray, "selected"]:
         """Indices of the best cells with all ties of the last one: faster than sorting all cells."""
         if len(values) <= self.count:
             return np.arange(len(values))
