@@ -5,11 +5,12 @@ Every number has a dotted path (`units.tensor_core.peak.fp16`, `memory.dram.band
 
 import copy
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.strict_model import StrictModel, nested_field_errors
@@ -19,6 +20,7 @@ from dse.base.yaml_document import YamlDocument, load_document, to_yaml_types
 from dse.schema.accelerator_checks import impossible_costs, resource_errors
 from dse.schema.compute_unit import Identifier, Run, Scores, Unit, rename_synonyms
 from dse.schema.device import Cost, Memory, Overhead
+from dse.schema.dotted_paths import has_child, leaf_paths, set_value
 from dse.schema.links import NO_LINKS, Links, resolve_links
 from dse.schema.macro_parameters import add_links, check_complete, check_stated_twice, state_directly
 from dse.schema.memory_technology import add_technology_numbers
@@ -182,7 +184,7 @@ class Accelerator(StrictModel):
         """The part of the description at a dotted path, with its source; raises InputError if the path does not exist."""
         part: object = self
         for name in path.split("."):
-            if not _has_child(part, name):
+            if not has_child(part, name):
                 raise self._unknown_path(path)
             part = part[name] if isinstance(part, Mapping) else getattr(part, name)
         return part
@@ -192,12 +194,17 @@ class Accelerator(StrictModel):
 
     def paths(self) -> list[str]:
         """Every dotted path that a sweep may vary."""
-        leaves = [path for key in ("units", "memory", "overhead", "cost") for path in _leaf_paths(getattr(self, key), key)]
-        return [path for path in leaves if path.rpartition(".")[2] not in ("source", "kind", "unverified") or path.endswith(".format.kind")]
+        return list(self._paths)
+
+    @cached_property
+    def _paths(self) -> tuple[str, ...]:
+        leaves = [path for key in ("units", "memory", "overhead", "cost") for path in leaf_paths(getattr(self, key), key)]
+        fixed = ("source", "kind", "unverified")
+        return tuple(path for path in leaves if path.rpartition(".")[2] not in fixed or path.endswith(".format.kind"))
 
     def quantities(self) -> dict[str, Quantity]:
         """The quantities that the description states, by dotted path; defaults are left out."""
-        return {path: part for path in self.paths() if isinstance(part := self.at(path), Quantity) and part.text}
+        return {path: part for path in self._paths if isinstance(part := self.at(path), Quantity) and part.text}
 
     def unverified(self) -> list[str]:
         """Dotted paths of the quantities, runs and left out scores that were not read at their source."""
@@ -237,14 +244,14 @@ class Accelerator(StrictModel):
             >>> a100.value("memory.dram.bandwidth") / 1e12
             2.039
         """
-        if unknown := values.keys() - set(self.paths()):
+        if unknown := values.keys() - set(self._paths):
             raise InputError.from_problems(self._unknown_path(path).problems[0] for path in sorted(map(str, unknown)))
         data = _rename_run_keys(self.document.data)
         for path, value in values.items():
             parent, _, key = path.rpartition(".")
             if parent.endswith(".format") and key != "kind":  # the description may have left the format to its default
-                data = _set_value(data, f"{parent}.kind".split("."), self.value(f"{parent}.kind"))
-            data = _set_value(data, path.split("."), to_yaml_types(value))
+                data = set_value(data, f"{parent}.kind".split("."), self.value(f"{parent}.kind"))
+            data = set_value(data, path.split("."), to_yaml_types(value))
         try:
             varied = self._read(dataclasses.replace(self.document, data=data), ProblemCollector())
             varied._base = self.base
@@ -268,22 +275,8 @@ class Accelerator(StrictModel):
 
     def _paths_with_parents(self) -> list[str]:
         """Every dotted path, each parent before its children."""
-        parts = [path.split(".") for path in self.paths()]
+        parts = [path.split(".") for path in self._paths]
         return list(dict.fromkeys(".".join(names[:count]) for names in parts for count in range(1, len(names) + 1)))
-
-
-def _has_child(part: object, name: str) -> bool:
-    """Whether a part of a description has a named child (see `_children`)."""
-    if isinstance(part, BaseModel):
-        return not isinstance(part, Quantity) and name in type(part).model_fields
-    return isinstance(part, Mapping) and name in part
-
-
-def _children(part: object) -> Mapping[str, object]:
-    """The named children of a mapping or a schema; a quantity, a pattern or a plain value has none."""
-    if isinstance(part, BaseModel) and not isinstance(part, Quantity):
-        return {name: getattr(part, name) for name in type(part).model_fields}
-    return part if isinstance(part, Mapping) else {}
 
 
 def _format_run(run: Run) -> str:
@@ -292,20 +285,6 @@ def _format_run(run: Run) -> str:
     expanded = "" if run.expanded == "none" else f", expanded {run.expanded.replace('_', ' ')}"
     scores = "" if run.scores is None else f", scores of {' '.join(map(str, run.scores.patterns))}"
     return f"{run.pattern}{stored}{expanded}{scores}{'' if run.enabled else ', disabled'}"
-
-
-def _leaf_paths(part: object, prefix: str) -> Iterator[str]:
-    if not _children(part) and not isinstance(part, Mapping):
-        yield prefix
-    for name, child in _children(part).items():
-        yield from _leaf_paths(child, f"{prefix}.{name}")
-
-
-def _set_value(data: object, path: list[str], value: object) -> dict[str, object]:
-    """A copy of nested mappings with `value` at `path`; mappings on the way are added where they are missing."""
-    head, *rest = path
-    mapping = data if isinstance(data, Mapping) else {}
-    return {**mapping, head: _set_value(mapping.get(head), rest, value) if rest else value}
 
 
 def _rename_run_keys(data: Mapping[str, Any]) -> Mapping[str, object]:

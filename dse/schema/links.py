@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
-from typing import Any, TypeVar, get_args, get_origin
+from typing import TypeVar, get_args, get_origin
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
@@ -18,6 +18,7 @@ from dse.base.errors import InputError, Problem, ProblemCollector, did_you_mean
 from dse.base.formula import Formula, joined_variables, parse_formula
 from dse.base.units import Quantity
 from dse.base.yaml_document import YamlDocument
+from dse.schema.dotted_paths import set_value
 
 Value = TypeVar("Value")  # a number, or an array of NumPy or JAX
 Location = tuple[str, ...]  # the keys of a number, from the top of a description
@@ -136,11 +137,11 @@ class _Resolver:
         ordered = self._in_order()
         resolved = self.data
         for loc in self.links:
-            resolved = _set_value(resolved, loc, {"value": self._kind(loc).example})
+            resolved = set_value(resolved, loc, {"value": self._kind(loc).example})
         for loc in ordered:
             self.values[loc] = self._evaluate(loc)
             if self.values[loc] is not None:
-                resolved = _set_value(resolved, loc, self._derived(loc))
+                resolved = set_value(resolved, loc, self._derived(loc))
         return resolved, Links({".".join(loc): self.formulas[loc] for loc in ordered})
 
     def _located(self, loc: Location, error: InputError) -> Problem:
@@ -260,9 +261,3 @@ def _schema_of(annotation: object) -> object:
         return _schema_of(options[0])
     is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
     return annotation if is_model or get_origin(annotation) is dict else None
-
-
-def _set_value(data: Mapping[str, Any], loc: Location, value: object) -> dict[str, object]:
-    """A copy of nested mappings with `value` at `loc`."""
-    head, *rest = loc
-    return {**data, head: _set_value(data[head], tuple(rest), value) if rest else value}

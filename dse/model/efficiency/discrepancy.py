@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from dse.model.efficiency.launches import KernelLaunches, PerLaunch
 
@@ -73,20 +72,27 @@ class Discrepancy:
 
     def _condition(self, sizes: Sizes) -> Float[np.ndarray, "2 launch"]:
         covariance = self.deviation**2 * correlation(sizes, self.sizes, self.lengths)
-        explained = solve_triangular(self._factor[0], covariance.T, lower=True)
+        explained = self._whiten(covariance.T)
         remaining = np.maximum(self.deviation**2 - (explained**2).sum(axis=0), 0.0)
         unexplained = self.noise**2 + self.own**2
-        return np.stack([covariance @ self._weights, np.sqrt((remaining + unexplained) / (self.deviation**2 + unexplained))])
+        deviation = np.sqrt((remaining + unexplained) / (self.deviation**2 + unexplained))
+        return np.stack([self._whitened_log_ratios @ explained, deviation])
 
     @cached_property
-    def _factor(self) -> tuple[np.ndarray, bool]:
+    def _whitened_log_ratios(self) -> PerLaunch:
+        return self._whiten(self.log_ratios)
+
+    def _whiten(self, values: np.ndarray) -> np.ndarray:
+        """Rows of one value per measured launch, combined so that measured deviations become independent with unit variance."""
+        from scipy.linalg import solve_triangular  # takes a tenth of a second: imported where a launch is corrected
+
+        return solve_triangular(self._factor, values, lower=True)
+
+    @cached_property
+    def _factor(self) -> np.ndarray:
         """Lower Cholesky factor of the covariance of the measured deviations."""
         covariance = self.deviation**2 * correlation(self.sizes, self.sizes, self.lengths)
-        return cho_factor(covariance + self.noise**2 * np.eye(len(self.sizes)), lower=True)
-
-    @cached_property
-    def _weights(self) -> PerLaunch:
-        return cho_solve(self._factor, self.log_ratios)
+        return np.linalg.cholesky(covariance + self.noise**2 * np.eye(len(self.sizes)))
 
 
 def _is_single(launches: KernelLaunches) -> np.ndarray:
