@@ -209,7 +209,7 @@ class LayerArrays:
         """Which layer reads the output of which; None unless every layer has `reads`."""
         return LayerGraph.from_names(self.name, self.reads, self.adds)
 
-    @property
+    @cached_property
     def has_weights(self) -> LayerMask:
         return np.isin(self.kind, WITH_WEIGHTS)
 
@@ -222,7 +222,7 @@ class LayerArrays:
         """Keys of the rectangle of each product of an attention [layer]."""
         return np.where(self.key_axis == "m", self.m, self.k)
 
-    @property
+    @cached_property
     def weights(self) -> PerLayer:
         """Weight elements of one instance of each layer [layer]."""
         return np.where(self.has_weights, self.m * self.k, 0.0)

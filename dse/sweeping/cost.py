@@ -1,7 +1,8 @@
 """Area, power and energy of the designs of a sweep, where `store.variables` of its specification lists them."""
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import xarray as xr
@@ -18,6 +19,7 @@ from dse.sweeping.job import Job
 from dse.sweeping.plan import Plan
 from dse.sweeping.serving import tokens_per_run
 
+CACHED_DESIGNS = 2**19  # whose arrays stay in the cache
 ENERGY_VARIABLES = {"energy", "edp", "average_power", "power_limited_latency", "energy_per_token"}
 NEEDED_BY = {  # array: variables of the results that need it
     "area": {"area", "performance_per_area"},
@@ -46,9 +48,21 @@ def allocate_arrays(plan: Plan) -> dict[str, np.ndarray]:
     arrays = {name: np.zeros(shape if name == "energy" else shape[: 1 + len(plan.axes)], dtype) for name in names}
     for name, evaluate in (("area", area), ("power", power), ("leakage", static_power), ("cost_usd", manufacturing_cost)):
         for position, accelerator in plan.categorical_designs() if name in arrays else ():
-            index = (position["accelerator"], *(position.get(axis.path, slice(None)) for axis in plan.axes))
-            arrays[name][index] = evaluate(_design_at(plan, position, accelerator))
+            for part in _parts(plan, position):
+                index = (position["accelerator"], *({**part, **position}.get(axis.path, slice(None)) for axis in plan.axes))
+                arrays[name][index] = evaluate(_design_at(plan, position, accelerator, part))
     return arrays
+
+
+def _parts(plan: Plan, position: Mapping[str, int]) -> Iterator[dict[str, slice]]:
+    """Slices of the longest axis without a position; each has few enough designs that NumPy's intermediate arrays stay in the cache."""
+    lengths = {axis.path: len(axis) for axis in plan.axes if axis.path not in position}
+    if not lengths:
+        yield {}
+        return
+    longest = max(lengths, key=lambda path: lengths[path])
+    step = max(1, CACHED_DESIGNS * lengths[longest] // math.prod(lengths.values()))
+    yield from ({longest: slice(start, start + step)} for start in range(0, lengths[longest], step))
 
 
 def leakage_power(plan: Plan, job: Job) -> np.ndarray:
@@ -56,11 +70,12 @@ def leakage_power(plan: Plan, job: Job) -> np.ndarray:
     return static_power(_design_at(plan, job.indices, job.accelerator))
 
 
-def _design_at(plan: Plan, position: Mapping[str, int], accelerator: Accelerator) -> Design:
-    """An accelerator at a position on some axes, with the values of all others as arrays that broadcast."""
+def _design_at(plan: Plan, position: Mapping[str, int], accelerator: Accelerator, part: Mapping[str, slice] | None = None) -> Design:
+    """An accelerator at a position on some axes, with the values of all others, or a part of them, as arrays that broadcast."""
     axes = [axis for axis in plan.axes if axis.path not in position]
     shapes = [[-1 if other is axis else 1 for other in axes] for axis in axes]
-    values = {axis.path: axis.values.reshape(shape) for axis, shape in zip(axes, shapes, strict=True)}
+    part = part or {}
+    values = {axis.path: axis.values[part.get(axis.path, slice(None))].reshape(shape) for axis, shape in zip(axes, shapes, strict=True)}
     return Design(accelerator, values, plan.accelerators[position["accelerator"]].base)
 
 

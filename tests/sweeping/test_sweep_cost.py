@@ -94,6 +94,13 @@ def test_energy_counts_the_bytes_of_every_memory_level_whose_bytes_are_known(fol
     assert float(results.energy.sel(batch=1).squeeze()) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("designs", [1, 3, 10])
+def test_costs_do_not_depend_on_how_many_designs_are_evaluated_at_once(spec_file, monkeypatch, designs):
+    at_once = dse.sweep(spec_file)
+    monkeypatch.setattr("dse.sweeping.cost.CACHED_DESIGNS", designs)
+    assert dse.sweep(spec_file).equals(at_once)
+
+
 def test_derived_cost_variables(spec_file):
     results = dse.sweep(spec_file)
     np.testing.assert_allclose(results.edp, results.energy * results.latency, rtol=1e-12)

@@ -124,9 +124,9 @@ def area_by_part(design: Design, coefficients: AreaCoefficients | None = None) -
     check_process(design)
     coefficients = coefficients or fitted_coefficients().area.of(design.accelerator.cost.family)
     areas = {name: getattr(coefficients, name).value * driver for name, driver in area_drivers(design).items()}
+    fixed, stated = areas.pop("fixed"), design.value("cost.fixed")
     areas["interface"] = interface_area(design)
-    stated, rest = design.value("cost.fixed"), sum(areas.values()) - areas["fixed"]
-    return areas | {"fixed": areas["fixed"] * fixed_share(rest) if stated is None else stated}
+    return areas | {"fixed": fixed * fixed_share(sum(areas.values())) if stated is None else stated}
 
 
 def fixed_share(rest: FloatOrArray) -> FloatOrArray:
