@@ -162,9 +162,11 @@ def _report_syntax_errors(path: Path, text: str, step: Callable[[], Result]) -> 
         line = text.encode()[: error.position].count(b"\n") + 1
         raise InputError(f"not YAML: {error.reason}", "remove it", path, line) from error
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        message = f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}"
-        raise InputError(message, "fix the syntax on or just before this line", path, mark.line + 1 if mark else 1) from error
+        mark, reason = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "unreadable"
+        line = mark.line + 1 if mark else 1
+        if "nesting depth" in reason:  # libyaml 0.2.6 and later stop at a depth of their own, before any event of the file
+            raise InputError(*_TOO_DEEP, path, line) from error
+        raise InputError(f"not YAML: {reason}", "fix the syntax on or just before this line", path, line) from error
 
 
 def _check_nesting(path: Path, text: str) -> None:

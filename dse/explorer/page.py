@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,8 @@ class ExplorePage:
         results, rows = evaluate_choice(network)
         described, _ = evaluate_choice(self.network(is_varied=False))
         self.results.object = results_table(results, described, self.batch.value, bound_shares(rows))
-        self._update_charts(network, rows)
+        # Bokeh's models may change only while the document is locked, which Panel ensures for its own widgets alone.
+        panel.state.execute(partial(self._update_charts, network, rows), schedule=True)
 
     def _update_charts(self, network: NetworkOnDesign, rows: Table) -> None:
         bandwidth = roofline.outermost_bandwidth(network.accelerator)

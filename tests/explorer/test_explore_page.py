@@ -36,6 +36,7 @@ def address(tmp_path, chromium):
             time.sleep(0.1)
         yield f"http://127.0.0.1:{port}/"
         server.terminate()
+        assert "Traceback" not in server.stderr.read().decode()
 
 
 def test_a_slider_changes_the_results_and_the_design_is_saved(browser, address, tmp_path):

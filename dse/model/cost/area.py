@@ -126,7 +126,7 @@ def area_by_part(design: Design, coefficients: AreaCoefficients | None = None) -
     areas = {name: getattr(coefficients, name).value * driver for name, driver in area_drivers(design).items()}
     fixed, stated = areas.pop("fixed"), design.value("cost.fixed")
     areas["interface"] = interface_area(design)
-    return areas | {"fixed": fixed * fixed_share(sum(areas.values())) if stated is None else stated}
+    return {"fixed": fixed * fixed_share(sum(areas.values())) if stated is None else stated} | areas
 
 
 def fixed_share(rest: FloatOrArray) -> FloatOrArray:
