@@ -7,9 +7,9 @@ work        work (FLOPs), stored_weights (as one execution stores them), traffic
             shrinks the layers next to structured pruning, layout_passes are the copies around layers whose kernels transpose,
             footprint is the memory that a network occupies, attention_scores what a unit computes and reads that leaves scores of an
             attention out, activation_zeros what it uses of activations with zeros
-rate        peak * efficiency: executions (which unit may run which pattern, with which cap of its gain) and memory_levels name the
-            numbers that make up each rate, rates multiplies them; efficiency/ is constant (sol, r3) or fitted to measured kernels, which
-            also have an overhead; host_time is what the host takes to launch the kernels of an eager network
+rate        peak * efficiency: executions (which unit may run which pattern) and memory_levels name the numbers that make up each
+            rate, rates multiplies them, gain caps the speedup of a pattern; efficiency/ is constant (sol, r3) or fitted to measured
+            kernels, which also have an overhead; host_time is what the host takes to launch the kernels of an eager network
 terms       the work of all layers of a network under all executions, as arrays; network_terms assembles them; a WorkCache shares
             them among the designs of a search
 roofline    the equation itself in JAX, over many designs; grid evaluates a sweep on jax_devices; axis_dependence, merge_layers,

@@ -5,7 +5,7 @@ A run with `expanded` gives a second execution, which runs the patterns that its
 Each rate (peak * efficiency) is a product of numbers of the accelerator description, named by their dotted paths, so that a sweep
 over any of these numbers changes the rate and nothing else:
 
-    dense FLOPs      peak * gain * efficiency    if the run states a gain: it is at most `gain` times as fast as dense weights
+    dense FLOPs      peak * gain * efficiency    if the run states a `gain` (`dse.model.gain`)
     stored FLOPs     peak * efficiency           work on every stored weight
     metadata bytes   decode                      if the run has a decoder with a rate of its own
     traffic          bandwidth                   of the outermost memory, then of the inner levels that can limit a layer
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
+from dse.model import gain
 from dse.model.efficiency.constant import efficiency_paths
 from dse.model.memory_levels import memory_levels
 from dse.schema.accelerator import Accelerator
@@ -111,7 +112,7 @@ def _executions(accelerator: Accelerator, unit: str, run_name: str, run: Run, dt
     """The executions of one run: as it is listed, and expanded if the description says so."""
     run_path = f"units.{unit}.runs.{run_name}"
     stored_rate = (f"units.{unit}.peak.{dtype.compute}", *(() if run is DENSE_RUN else efficiency_paths(run_path, fidelity)))
-    capped_rate = (*stored_rate, f"{run_path}.gain") if run.gain is not None else None
+    capped_rate = gain.capped_rate(stored_rate, run, run_path)
     decode_rate = (f"{run_path}.decode",) if run.decode is not None else None
     outermost, *inner = [level.name for level in memory_levels(accelerator, fidelity)]
     listed = Execution(unit, run_name, run, stored_rate, capped_rate, decode_rate, outermost, tuple(inner))

@@ -8,7 +8,7 @@ numbers. The terms of a layer's time under one execution, in the order of the la
     METADATA_BYTES   metadata bytes / decode              zero where the run has no decoder with a rate of its own
     TRAFFIC          bytes          / bandwidth           of the outermost memory; then a term for each inner memory that counts
 
-The compute time max(DENSE_FLOPS, STORED_FLOPS) is dense FLOPs / (peak * g * E) with g = min(gain, dense FLOPs / stored FLOPs).
+The first two are those of the compute unit; `dse.model.gain` says what they are and how they combine.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -24,6 +24,7 @@ from jax.tree import map as tree_map
 from jaxtyping import Bool, Float, Int
 
 from dse.base.array_types import AnyArray
+from dse.model.gain import compute_time
 from dse.schema.model_options import ResourceOverlap
 
 EXECUTIONS_PER_STEP = 64  # of a step of the scan: their sum stays in registers, and compiling takes below a second
@@ -73,7 +74,7 @@ class NetworkWork(NamedTuple):
 def resource_times(work: Stacked, inverse_rates: Stacked, unit_terms: int) -> list[Time]:
     """Time [s] of each resource: that of the unit is set by the slowest of its terms, every other term has a resource of its own."""
     times = [amount * inverse_rate for amount, inverse_rate in zip(work, inverse_rates, strict=True)]
-    return [reduce(_larger, times[:unit_terms]), *times[unit_terms:]]
+    return [compute_time(times[:unit_terms], _larger), *times[unit_terms:]]
 
 
 def combine(times: Stacked, overlap: ResourceOverlap) -> Time:

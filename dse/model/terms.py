@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.base.dtype import OperandDtypes
-from dse.model import compaction, footprint, traffic, work
+from dse.model import compaction, footprint, gain, traffic, work
 from dse.model.executions import Execution, list_executions
 from dse.model.expanded import expansion_in_memory, may_expand
 from dse.model.footprint import Footprint
@@ -189,9 +189,8 @@ def _work_of_execution(
 ) -> Float[np.ndarray, "layer term"]:
     nothing = np.zeros(len(layers))
     columns = [nothing] * TRAFFIC
+    columns[DENSE_FLOPS] = gain.capped_flops(work.dense_flops(layers), stored.column_share, execution.run)
     columns[STORED_FLOPS] = work.stored_flops(layers, variant, stored, execution)
-    if execution.capped_rate:
-        columns[DENSE_FLOPS] = work.dense_flops(layers) * stored.column_share
     if execution.decode_rate:
         metadata = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0)
         columns[METADATA_BYTES] = metadata + traffic.detected_bytes(layers, execution, dtype, options)
