@@ -18,9 +18,9 @@ from dse.model.device_warning import DeviceWarning
 from dse.model.efficiency import assertions
 from dse.model.efficiency.attention_file import AttentionRecord
 from dse.model.efficiency.fused_attention import predict_fused_attention
-from dse.model.efficiency.kernel_file import FittedRecord
+from dse.model.efficiency.kernel_file import FittedRecord, KernelRecord
 from dse.model.efficiency.kernel_selection import KernelSelection, select_kernels
-from dse.model.efficiency.launches import UNIT_NUMBERS, DeviceRates, KernelLaunches, random_row_spread
+from dse.model.efficiency.launches import UNIT_NUMBERS, DeviceRates, KernelLaunches, PerLaunch, random_row_spread
 from dse.model.executions import Execution
 from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
 from dse.model.terms import LayerTerms
@@ -30,6 +30,7 @@ from dse.sparsity.pattern import Pattern
 from dse.workload import Variant
 
 LAUNCH_LATENCY = "overhead.launch"  # the path of the description
+FLOP_TERMS = [DENSE_FLOPS, STORED_FLOPS]
 
 
 @dataclass(frozen=True)
@@ -192,17 +193,28 @@ def _execution_efficiency(
         of_kernels = [selection.sample_time_factors(n, launches, moved, described.name) for n in range(len(kernels))]
         factors = np.choose(nearest, of_kernels)
     slowdown = np.ones((len(layers), TRAFFIC + terms.traffic.shape[2]))
-    slowdown[:, [DENSE_FLOPS, STORED_FLOPS]] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[:, None]
+    slowdown[:, FLOP_TERMS] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[:, None]
+    if selection.dense_limit is not None:
+        of_dense = _dense_slowdown(selection.dense_limit, launches, moved, dtype)
+        slowdown[:, FLOP_TERMS] = np.maximum(slowdown[:, FLOP_TERMS], of_dense[:, None])
     slowdown[:, TRAFFIC] = np.where(moved > 0, memory * rates.bandwidth / np.where(moved > 0, moved, 1.0), 1.0)
     assertions.check_slowdown(slowdown, rates.max_clock, f"'{accelerator.name}', {execution.name}")
     of_launch, of_unit, of_memory = factors
     by_term = np.ones((len(of_unit), *slowdown.shape))  # traffic of inner memories is that of the model
-    by_term[:, :, [DENSE_FLOPS, STORED_FLOPS]] = selection.slowdown_over_dense * of_unit[:, :, None]
+    by_term[:, :, FLOP_TERMS] = selection.slowdown_over_dense * of_unit[:, :, None]
     by_term[:, :, TRAFFIC] = selection.slowdown_over_dense * of_memory
     has_work = (terms.work[:, number] > 0).any(axis=1)  # a row of parameters has none
     names = np.array([selection.label(n) for n in range(len(selection.kernels))], object)[nearest]
     samples = np.maximum(slowdown * by_term, 1 / rates.max_clock)  # none is faster than at the highest clock
     return _ExecutionEfficiency(samples, np.where(has_work, passes * launch * of_launch / heads, 0.0), names)
+
+
+def _dense_slowdown(kernel: KernelRecord, launches: KernelLaunches, moved_bytes: PerLaunch, dtype: OperandDtypes) -> PerLaunch:
+    """Slowdown of the unit in dense launches of the same sizes, by a dense kernel; 0 of launches without work."""
+    ones, weight_bytes = np.ones(len(launches)), launches.m * launches.k * launches.products * dtype.bytes_per_element("weights")
+    dense = replace(launches, key=kernel.key, density=ones, slots=0 * ones, weight_bytes=weight_bytes)
+    _, unit, _ = kernel.model.time_components(dense, moved_bytes)
+    return np.where(dense.flops > 0, unit * dense.rates.peak / np.maximum(dense.flops, 1.0), 0.0)
 
 
 def _launches(

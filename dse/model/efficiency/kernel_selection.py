@@ -40,7 +40,9 @@ class KernelSelection:
     `kind`: `measured` on this device, in this dtype and pattern; `transferred` from other devices or dtypes; `assumed`, from a pattern with
     blocks of another height, or (`is_dense_substitute`) from dense kernels, which then take `slowdown_over_dense` times as long for the
     same number of multiply-adds. `predictions`: of kernels that were not measured, the parameters with their spread. `log_deviation`:
-    standard deviation of the logarithm of the times that further differences between the kernels add.
+    standard deviation of the logarithm of the times that further differences between the kernels add. `dense_limit`: the dense kernel that
+    was measured on the device and unit, which a transferred kernel does not exceed in efficiency, since the two may be of libraries that
+    nobody compared.
     """
 
     kind: SelectionKind
@@ -49,6 +51,7 @@ class KernelSelection:
     is_dense_substitute: bool = False
     slowdown_over_dense: float = 1.0
     predictions: tuple[KernelPrediction, ...] = ()
+    dense_limit: KernelRecord | None = None
 
     def label(self, index: int) -> str:
         """Name of a kernel with the kind of the selection; a predicted one is named before the devices that predict it."""
@@ -130,7 +133,9 @@ def select_kernels(
     records, predictions = (tuple(each) for each in zip(*predicted, strict=True))
     deviation = 0.0 if candidates[0].unit == execution.unit else BETWEEN_UNITS
     if same_pattern or not execution.is_sparse:
-        return KernelSelection("transferred", records, deviation, predictions=predictions)
+        on_unit = [k for k in dense if (k.device, k.unit, k.compute_dtype) == (accelerator.name, execution.unit, dtype)]
+        dense_limit = _most_representative_first(on_unit, kernels)[0] if on_unit and execution.is_sparse else None
+        return KernelSelection("transferred", records, deviation, predictions=predictions, dense_limit=dense_limit)
     if usable:
         return KernelSelection("assumed", records, float(np.hypot(deviation, BETWEEN_HEIGHTS)), predictions=predictions)
     ratio = assumed_ratio(pattern)

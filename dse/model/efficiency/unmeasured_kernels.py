@@ -17,6 +17,7 @@ from dse.model.efficiency.parameters import PARAMETERS
 from dse.model.efficiency.population import KernelPrediction, similar_kernels
 from dse.model.efficiency.shared_discrepancy import shared_discrepancy
 
+IS_LAUNCH = np.array([parameter.name == "launch" for parameter in PARAMETERS])
 NEW_LIBRARY = 0.9  # quantile of the half widths of other kernels that a kernel of a library without measurements has
 
 
@@ -26,7 +27,23 @@ def predict_kernel(
     """Predict a kernel of a device with a kind of memory from the `candidates` and from all `kernels` of the device itself."""
     others = _deviations_of_others(candidates, key.device, memory, kernels)
     prediction = MixedPopulation.of_records(candidates).predict(key.kernel, key.device, memory, others)
+    prediction = _with_common_launch(prediction, candidates, key, memory, kernels)
     return _predicted_record(candidates, key, prediction), prediction
+
+
+def _with_common_launch(
+    prediction: KernelPrediction, candidates: Sequence[KernelRecord], key: KernelKey, memory: str, kernels: Sequence[KernelRecord]
+) -> KernelPrediction:
+    """The prediction with the launch of dense kernels of all units, where a single device has dense kernels of this unit.
+
+    How long a launch takes depends on how launches are timed more than on the unit: of one device's times, one does not know how.
+    """
+    everywhere = [kernel for kernel in kernels if kernel.family == "dense" and not kernel.has_scales and kernel.device != key.device]
+    if key.family != "dense" or key.has_scales or len({kernel.device for kernel in candidates}) > 1 or not everywhere:
+        return prediction
+    common = MixedPopulation.of_records(everywhere).predict(most_measured_library(everywhere), memory=memory)
+    arrays = {name: np.where(IS_LAUNCH, getattr(common, name), getattr(prediction, name)) for name in vars(prediction)}
+    return KernelPrediction(**arrays)
 
 
 def most_measured_library(candidates: Sequence[KernelRecord]) -> str:

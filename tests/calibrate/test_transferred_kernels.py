@@ -1,0 +1,49 @@
+"""Kernels that were not measured on a device, next to those that were: libraries that nobody compared do not make sparsity look faster."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dse
+from dse.base.dtype import OperandDtypes
+from dse.model.efficiency.kernel_selection import shipped_kernels
+from dse.model.efficiency.launches import KernelKey, memory_kind
+from dse.model.efficiency.unmeasured_kernels import predict_kernel
+from dse.model.network_terms import efficiency_of, network_terms
+from dse.model.rates import STORED_FLOPS
+from dse.networks.layers import LayerArrays, LayerRow
+from dse.schema.model_options import ModelOptions
+from dse.sparsity.grammar import parse
+from dse.workload import Variant
+
+CALIBRATED = ModelOptions(fidelity="calibrated", dense_fallback=True)
+KERNELS = shipped_kernels()
+DEVICES = {name: dse.load_accelerator(name) for name in ("l40s", "b200-sxm-180gb")}
+EFFICIENCIES = {name: efficiency_of(CALIBRATED, KERNELS, device, with_samples=False) for name, device in DEVICES.items()}
+sizes = st.sampled_from([64, 512, 1000, 4096, 13824])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from([("l40s", "fp8"), ("b200-sxm-180gb", "fp8"), ("b200-sxm-180gb", "bf16")]), sizes, sizes, sizes)
+def test_a_transferred_sparse_kernel_uses_its_unit_no_better_than_the_measured_dense_one(device_and_dtype, m, k, n):
+    """2:4 of cuSPARSELt, from other devices, next to dense products of vLLM's libraries on the device itself."""
+    name, dtype = device_and_dtype
+    layers = LayerArrays.from_rows([LayerRow.model_validate({"name": "l", "kind": "gemm", "m": m, "k": k, "n": n})])
+    variant = Variant("network", layers, "method", parse("2:4"), 0.5, np.array([0.5]))
+    terms = network_terms(DEVICES[name], variant, 1, OperandDtypes.model_validate(dtype), CALIBRATED, EFFICIENCIES[name])
+    slowdown = dict(zip((e.name for e in terms.executions), terms.slowdown[0, 0, :, STORED_FLOPS], strict=True))
+    assert slowdown["tensor_core.sparse_24"] >= slowdown["tensor_core.dense"] * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("name", ["mi300x", "mi355x"])
+def test_launches_of_a_unit_that_one_device_has_are_those_of_all_dense_kernels(name):
+    """AMD's matrix cores were timed from the host (33 us a launch on an MI210): not their launches carry over, but their tiles."""
+    device, of_unit = dse.load_accelerator(name), [kernel for kernel in KERNELS if kernel.unit == "matrix_core"]
+    assert {kernel.device for kernel in of_unit} == {"mi210"}
+    key = KernelKey(name, "matrix_core", "dense", "", "dense", "fp16")
+    record, _ = predict_kernel(of_unit, key, memory_kind(device), KERNELS)
+    measured = of_unit[0].parameters["launch"].value
+    launches = [kernel.parameters["launch"].value for kernel in KERNELS if kernel.family == "dense" and not kernel.has_scales]
+    assert np.quantile(launches, 0.1) < record.parameters["launch"].value < np.quantile(launches, 0.9) < measured
+    assert record.model.tile == of_unit[0].model.tile
