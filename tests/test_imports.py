@@ -15,7 +15,7 @@ LAYERS = (  # lowest first
 """The public `dse/__init__.py` imports from all of them, when a name is first used, and none of them imports it."""
 
 
-WITHOUT_LIST = ("", "dse", "dse.model.efficiency")  # packages whose docstring does not list modules: `dse` lists its public names
+WITHOUT_LIST = ("", "dse")  # packages whose docstring does not list modules: `dse` lists its public names
 
 
 def module_files(top: Path) -> dict[str, Path]:

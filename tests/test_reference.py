@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel
 
 import dse
-from dse.calibrate.measurement import Measurement
-from dse.calibrate.network_measurement import NetworkRow
-from dse.model.efficiency.kernel_file import EfficiencyFile
+from dse.calibrate.tables.measurement import Measurement
+from dse.calibrate.tables.network_measurement import NetworkRow
+from dse.model.efficiency.efficiency_file import EfficiencyFile
 from dse.networks.layers import LayerRow
 from dse.schema.accelerator import Accelerator
 from dse.schema.figures import FIGURE_KINDS, NEEDS, SHOWS

@@ -6,11 +6,11 @@ from functools import cache
 
 import numpy as np
 
-from dse.calibrate.measured_launches import group_launches, match_shapes, pair_with_baselines
-from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
-from dse.calibrate.network_measurement import is_network_table
 from dse.calibrate.predictions import speed_of_light_time
-from dse.model.efficiency.launches import KernelKey, KernelLaunches
+from dse.calibrate.tables.launches import group_launches, match_shapes, pair_with_baselines
+from dse.calibrate.tables.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
+from dse.calibrate.tables.network_measurement import is_network_table
+from dse.model.efficiency.kernels.launches import KernelKey, KernelLaunches
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import numpy as np
 
 from dse.model.capacity import attainable_bytes
 from dse.model.efficiency import assertions
-from dse.model.efficiency.kernel_model import KernelModel
-from dse.model.efficiency.launches import KernelLaunches, PerLaunch
+from dse.model.efficiency.kernels.launches import KernelLaunches, PerLaunch
+from dse.model.efficiency.kernels.model import KernelModel
 from dse.schema.model_options import Fidelity
 
 FIDELITIES: tuple[Fidelity, ...] = ("sol", "r3", "capacity", "calibrated")

@@ -11,28 +11,29 @@ from dse.base import output_file
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.input_file import list_tables
 from dse.base.progress import shows_progress
-from dse.calibrate.attention_export import fit_attention_record, format_attention_file, format_attention_section
-from dse.calibrate.attention_measurement import is_attention_table
-from dse.calibrate.attention_set import MIN_LAUNCHES, AttentionSet, load_attention
-from dse.calibrate.checkpoint import Checkpoint
-from dse.calibrate.exclusions import summarize_reasons
-from dse.calibrate.export import build_record, format_efficiency_file
-from dse.calibrate.fit_discrepancy import predict_from_library, with_discrepancy
-from dse.calibrate.fit_jointly import JointFit, fit_jointly
-from dse.calibrate.fit_kernel import MAX_COMPARED, MIN_SHAPES, fit_kernel, stratify
-from dse.calibrate.fit_parameters import bootstrap
-from dse.calibrate.intervals import half_widths_of
-from dse.calibrate.measured_launches import group_launches
-from dse.calibrate.measurement_set import MeasurementSet, load_measurements, pool
+from dse.calibrate.attention.attention_set import MIN_LAUNCHES, AttentionSet, load_attention
+from dse.calibrate.attention.export import fit_attention_record, format_attention_file, format_attention_section
+from dse.calibrate.attention.measurement import is_attention_table
+from dse.calibrate.fit.checkpoint import Checkpoint
+from dse.calibrate.fit.discrepancy import predict_from_library, with_discrepancy
+from dse.calibrate.fit.export import build_record, format_efficiency_file
+from dse.calibrate.fit.intervals import half_widths_of
+from dse.calibrate.fit.joint import JointFit, fit_jointly
+from dse.calibrate.fit.kernel import MAX_COMPARED, MIN_SHAPES, fit_kernel, stratify
+from dse.calibrate.fit.parameters import bootstrap
 from dse.calibrate.predictions import check_monotone
+from dse.calibrate.tables.exclusions import summarize_reasons
+from dse.calibrate.tables.launches import group_launches
+from dse.calibrate.tables.measurement_set import MeasurementSet, load_measurements, pool
 from dse.cli import few_shapes
 from dse.cli.unused_options import refuse_unused
-from dse.model.efficiency.attention_file import AttentionRecord
-from dse.model.efficiency.kernel_file import KernelRecord, load_efficiency_file
-from dse.model.efficiency.kernel_model import KernelModel
-from dse.model.efficiency.kernel_selection import POOR_FIT, shipped_kernels
-from dse.model.efficiency.launches import KernelKey, KernelLaunches
-from dse.model.efficiency.population import Population
+from dse.model.efficiency.attention.record import AttentionRecord
+from dse.model.efficiency.efficiency_file import load_efficiency_file, shipped_kernels
+from dse.model.efficiency.kernels.launches import KernelKey, KernelLaunches
+from dse.model.efficiency.kernels.model import KernelModel
+from dse.model.efficiency.kernels.population import Population
+from dse.model.efficiency.kernels.record import KernelRecord
+from dse.model.efficiency.kernels.selection import POOR_FIT
 
 NO_TABLE = (".md", ".yaml", ".yml")  # files that are written next to tables
 MAX_ATTENTION_ERROR = 0.15  # mean error above which a fit of attention is reported

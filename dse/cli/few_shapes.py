@@ -11,15 +11,15 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import validate_mapping
 from dse.base.table_format import Row, format_table
-from dse.calibrate.choose_shapes import choose_launches, measurement_noise, remaining_deviation
-from dse.calibrate.measured_launches import build_launches
-from dse.calibrate.measurement import Measurement
-from dse.calibrate.measurement_set import load_device
+from dse.calibrate.fit.shape_selection import choose_launches, measurement_noise, remaining_deviation
+from dse.calibrate.tables.launches import build_launches
+from dse.calibrate.tables.measurement import Measurement
+from dse.calibrate.tables.measurement_set import load_device
 from dse.cli.unused_options import refuse_unused
 from dse.model.efficiency.interval import Z_SCORE
-from dse.model.efficiency.kernel_file import KernelRecord
-from dse.model.efficiency.kernel_model import KernelModel
-from dse.model.efficiency.kernel_selection import select_kernels
+from dse.model.efficiency.kernels.model import KernelModel
+from dse.model.efficiency.kernels.record import KernelRecord
+from dse.model.efficiency.kernels.selection import select_kernels
 from dse.model.executions import list_executions
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.grammar import parse

@@ -11,8 +11,8 @@ from dse.calibrate.measure.jobs import CPU_SHAPES, GPU_SHAPES, TimingJob, choose
 from dse.calibrate.measure.libraries import LibraryKernel, has_cuda, list_kernels
 from dse.calibrate.measure.run import run_jobs
 from dse.calibrate.measure.table import add_dense_baselines, read_table, rows_of_device, write_table
-from dse.calibrate.measurement_set import load_measurements
-from dse.model.efficiency.launches import Shape
+from dse.calibrate.tables.measurement_set import load_measurements
+from dse.model.efficiency.kernels.launches import Shape
 
 
 def execute(options: Namespace) -> str:

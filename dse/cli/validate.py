@@ -35,7 +35,7 @@ def execute(options: Namespace) -> int:
 
 
 def _report_power(options: Namespace) -> str:
-    from dse.calibrate.measurement_set import load_measurements  # more imports than the areas need
+    from dse.calibrate.tables.measurement_set import load_measurements  # more imports than the areas need
     from dse.calibrate.validate.measured_power import report_power
 
     return report_power(load_measurements(options.table), options.json)

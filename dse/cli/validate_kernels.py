@@ -12,13 +12,13 @@ from dse.base.errors import InputError, ProblemCollector, did_you_mean
 from dse.base.input_file import list_tables, table_name
 from dse.base.progress import shows_progress
 from dse.base.table_format import format_json
-from dse.calibrate.attention_measurement import is_attention_table
-from dse.calibrate.attention_set import AttentionSet, load_attention
-from dse.calibrate.exclusions import summarize_reasons
-from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
+from dse.calibrate.attention.attention_set import AttentionSet, load_attention
+from dse.calibrate.attention.measurement import is_attention_table
 from dse.calibrate.modules.measurement import is_module_table
 from dse.calibrate.modules.module_set import ModuleSet, load_modules
-from dse.calibrate.network_measurement import is_network_table
+from dse.calibrate.tables.exclusions import summarize_reasons
+from dse.calibrate.tables.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
+from dse.calibrate.tables.network_measurement import is_network_table
 from dse.calibrate.validate import report
 from dse.calibrate.validate.attention import compare_attention
 from dse.calibrate.validate.comparison import Comparison, compute_reliability
@@ -28,7 +28,7 @@ from dse.calibrate.validate.left_out_devices import compare_left_out_devices
 from dse.calibrate.validate.left_out_shapes import FittedSet, compare_left_out_shapes
 from dse.calibrate.validate.modules import compare_modules, fit_kernels, predict_left_out
 from dse.calibrate.validate.whole_networks import NetworkSet, compare_networks, load_networks
-from dse.model.efficiency.kernel_selection import shipped_kernels
+from dse.model.efficiency.efficiency_file import shipped_kernels
 
 
 def execute(options: Namespace) -> tuple[str, bool]:

@@ -18,7 +18,7 @@ from dse.explaining.relevance import COSTS, TIMES
 from dse.explaining.shapley import Game, make_game
 from dse.explaining.side import Side
 from dse.explaining.text import comparison_sentence
-from dse.model.efficiency.launches import UNIT_NUMBERS
+from dse.model.efficiency.device_rates import UNIT_NUMBERS
 
 MEASURED = "not_predicted"  # the factor of what the model does not predict
 PRECISION = 1e-9  # relative, of the values of both sides

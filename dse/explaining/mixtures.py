@@ -23,7 +23,7 @@ from dse.model.cost.coefficients import check_process, has_known_process
 from dse.model.cost.design import COST_PATH, Design
 from dse.model.cost.energy import layer_energy
 from dse.model.cost.power import static_power
-from dse.model.efficiency.kernel_selection import available_kernels
+from dse.model.efficiency.efficiency_file import available_kernels
 from dse.model.efficiency.protocol import EfficiencyModel
 from dse.model.host_time import add_waits
 from dse.model.network_terms import efficiency_of, network_terms

@@ -15,7 +15,7 @@ from typing import Any, get_args
 from dse.base import catalog
 from dse.base.dtype import check_dtype_name
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
-from dse.calibrate.measurement_set import load_device, read_numbered_rows
+from dse.calibrate.tables.measurement_set import load_device, read_numbered_rows
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import Fidelity, ModelOptions
 from dse.schema.references import load_accelerator

@@ -11,7 +11,7 @@ from dse.base.catalog import Reference
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import StrictModel, validate_mapping
-from dse.model.efficiency.kernel_selection import available_kernels
+from dse.model.efficiency.efficiency_file import available_kernels
 from dse.model.layer_results import layer_results
 from dse.model.layer_times import check_same_layers, latency_samples, speedup_over_baseline
 from dse.model.network_terms import efficiency_of, network_terms

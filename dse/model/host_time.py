@@ -7,8 +7,8 @@ the heads of an attention share one, the experts of a mixture too (a grouped pro
 that reads them. Rows without work have none. In a graph (`runtime: graph`) the host launches once, in no time.
 
 Where a description states no `overhead.host_launch` and no `overhead.host_run`, the host counts under `calibrated` alone, with an estimate:
-the geometric mean of three machines that ran vLLM (`dse.calibrate.host_time`), which differ by a factor of four. If it states one of the
-two, the other is 0.
+the geometric mean of three machines that ran vLLM (`dse.calibrate.fit.host_time`), which differ by a factor of four. If it states one of
+the two, the other is 0.
 """
 
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from dse.workload import Variant
 HOST_RESOURCE = "host"  # its name among the resources that bound a layer
 HOST_LAUNCH, HOST_RUN = "overhead.host_launch", "overhead.host_run"  # paths of a description
 HOST_PATHS = (HOST_LAUNCH, HOST_RUN)
-ESTIMATED_LAUNCH, ESTIMATED_RUN = 35e-6, 18e-3  # [s]: fitted by `dse.calibrate.host_time`, with the 90% interval of another machine
+ESTIMATED_LAUNCH, ESTIMATED_RUN = 35e-6, 18e-3  # [s]: fitted by `dse.calibrate.fit.host_time`, with the 90% interval of another machine
 ESTIMATED_HALF_WIDTH = 2.3  # of the logarithm: Student's t of three machines
 
 

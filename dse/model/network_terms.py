@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dse.base.dtype import OperandDtypes
+from dse.model.efficiency.efficiency_file import FittedRecord
 from dse.model.efficiency.fitted import FittedEfficiency
-from dse.model.efficiency.kernel_file import FittedRecord
 from dse.model.efficiency.protocol import ConstantEfficiency, EfficiencyModel
 from dse.model.host_time import host_of
 from dse.model.terms import LayerTerms, compulsory_terms, with_capacity

@@ -16,8 +16,8 @@ from dse.base.expression import Expression, split_brackets
 from dse.base.yaml_document import YamlDocument
 from dse.model.cost.coefficients import PROCESS_PATH, check_process
 from dse.model.cost.design import Design
-from dse.model.efficiency.kernel_file import FittedRecord
-from dse.model.efficiency.kernel_selection import available_kernels, select_kernels
+from dse.model.efficiency.efficiency_file import FittedRecord, available_kernels
+from dse.model.efficiency.kernels.selection import select_kernels
 from dse.model.executions import list_executions
 from dse.model.operand_blocks import check_whole_blocks
 from dse.schema.accelerator import Accelerator

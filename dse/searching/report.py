@@ -13,7 +13,7 @@ from dse.base import catalog
 from dse.base.display_units import format_quantity
 from dse.base.errors import InputError
 from dse.base.expression import split_brackets
-from dse.model.efficiency.kernel_selection import available_kernels
+from dse.model.efficiency.efficiency_file import available_kernels
 from dse.model.executions import enabled_runs
 from dse.model.layer_results import layer_results
 from dse.model.network_terms import network_terms

@@ -9,7 +9,7 @@ from dse.base.errors import ProblemCollector
 from dse.base.progress import progress_bar
 from dse.base.strict_model import KeyPath
 from dse.base.yaml_document import YamlDocument
-from dse.model.efficiency.kernel_file import FittedRecord
+from dse.model.efficiency.efficiency_file import FittedRecord
 from dse.schema.accelerator import Accelerator, read_accelerator
 from dse.schema.references import split_workload_item
 from dse.schema.sweep import SweepSpec

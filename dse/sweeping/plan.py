@@ -15,8 +15,8 @@ from jaxtyping import Shaped
 from dse.base.display_units import format_quantity
 from dse.base.dtype import OperandDtypes
 from dse.base.yaml_document import YamlDocument
+from dse.model.efficiency.efficiency_file import FittedRecord
 from dse.model.efficiency.interval import SAMPLES
-from dse.model.efficiency.kernel_file import FittedRecord
 from dse.schema.accelerator import Accelerator
 from dse.schema.stored_results import DESIGN_VARIABLES, EXTRA_DIMS, with_interval_variables
 from dse.schema.sweep import SweepSpec

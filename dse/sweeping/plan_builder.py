@@ -16,9 +16,8 @@ from dse.base.yaml_document import YamlDocument
 from dse.model.cost import coefficients
 from dse.model.cost.coefficients import PROCESS_PATH
 from dse.model.cost.design import COST_PATH, Design
+from dse.model.efficiency.efficiency_file import FittedRecord, available_kernels
 from dse.model.efficiency.fitted import LAUNCH_LATENCY, slowdown_paths
-from dse.model.efficiency.kernel_file import FittedRecord
-from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import list_executions
 from dse.model.host_time import HOST_PATHS
 from dse.model.memory_levels import capacity_paths

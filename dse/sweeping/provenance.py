@@ -15,7 +15,7 @@ import xarray as xr
 from dse.base.errors import InputError
 from dse.base.yaml_document import YamlDocument, parse_document
 from dse.model.cost.design import COST_PATH
-from dse.model.efficiency.launches import UNIT_NUMBERS
+from dse.model.efficiency.device_rates import UNIT_NUMBERS
 from dse.model.executions import list_executions
 from dse.model.host_time import HOST_PATHS
 from dse.model.memory_levels import memory_levels

@@ -9,8 +9,8 @@ import pytest
 
 import dse
 from dse.base import catalog
-from dse.calibrate.measured_launches import group_launches
-from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, load_measurements
+from dse.calibrate.tables.launches import group_launches
+from dse.calibrate.tables.measurement_set import SHIPPED_MEASUREMENTS, load_measurements
 
 SILICON = Path(__file__).parents[3] / "shared" / "data" / "silicon"
 

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 import dse
 from dse.base.dtype import OperandDtypes
-from dse.model.efficiency.kernel_selection import shipped_kernels
-from dse.model.efficiency.launches import KernelKey, memory_kind
-from dse.model.efficiency.unmeasured_kernels import predict_kernel
+from dse.model.efficiency.device_rates import memory_kind
+from dse.model.efficiency.efficiency_file import shipped_kernels
+from dse.model.efficiency.kernels.launches import KernelKey
+from dse.model.efficiency.kernels.transfer import predict_kernel
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.rates import STORED_FLOPS
 from dse.networks.layers import LayerArrays, LayerRow

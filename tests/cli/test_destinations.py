@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS
+from dse.calibrate.tables.measurement_set import SHIPPED_MEASUREMENTS
 from dse.cli.entry import main
 from tests.conftest import described
 from tests.searching import search_specs

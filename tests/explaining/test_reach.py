@@ -7,7 +7,7 @@ import dse
 from dse.explaining.reach import find_changes
 from dse.explaining.settings import read_settings
 from dse.explaining.side import make_side
-from dse.model.efficiency.launches import UNIT_NUMBERS
+from dse.model.efficiency.device_rates import UNIT_NUMBERS
 
 
 def speedup(side, path, value):

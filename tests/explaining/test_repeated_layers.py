@@ -7,7 +7,7 @@ from dse.explaining.mixtures import MixtureEvaluator
 from dse.explaining.repeated_layers import LayerKinds
 from dse.explaining.settings import read_settings
 from dse.explaining.side import make_side
-from dse.model.efficiency.kernel_selection import available_kernels
+from dse.model.efficiency.efficiency_file import available_kernels
 from dse.model.network_terms import efficiency_of, network_terms
 
 SIDES = (

@@ -4,7 +4,7 @@ import pytest
 
 import dse
 from dse.base.errors import InputError, ProblemCollector
-from dse.calibrate.measurement_set import SHIPPED_MEASUREMENTS, read_numbered_rows
+from dse.calibrate.tables.measurement_set import SHIPPED_MEASUREMENTS, read_numbered_rows
 from dse.explaining.explain import read_sides
 from dse.explaining.settings import read_settings
 from dse.explaining.side import make_side

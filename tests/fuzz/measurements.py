@@ -16,8 +16,8 @@ import numpy as np
 
 from dse.base.errors import InputError
 from dse.base.input_file import list_tables, table_name
-from dse.calibrate.measured_launches import group_launches
-from dse.calibrate.measurement_set import pool
+from dse.calibrate.tables.launches import group_launches
+from dse.calibrate.tables.measurement_set import pool
 from dse.cli.validate_kernels import load_sets
 from tests.fuzz import damage
 from tests.fuzz.outcome import captured, check_refusal

@@ -25,7 +25,7 @@ from dse.model.cost import energy as energies
 from dse.model.cost import power
 from dse.model.cost.design import Design
 from dse.model.cost.energy import ActionCounts
-from dse.model.efficiency.kernel_selection import available_kernels
+from dse.model.efficiency.efficiency_file import available_kernels
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.rates import METADATA_BYTES, TRAFFIC, inverse_rates
 from dse.model.terms import LayerTerms

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dse
 from dse.base.errors import InputError
 from dse.base.input_file import read_rows
-from dse.calibrate.measurement import Measurement
+from dse.calibrate.tables.measurement import Measurement
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.grammar import parse

@@ -8,8 +8,8 @@ import pytest
 
 import dse
 from dse.base.input_file import read_rows
-from dse.calibrate.measurement import Measurement
-from dse.calibrate.measurement_set import load_measurements
+from dse.calibrate.tables.measurement import Measurement
+from dse.calibrate.tables.measurement_set import load_measurements
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.sparsity import random_mask
 from dse.sparsity.columns import needed_share

@@ -12,8 +12,8 @@ import dse
 from dse.base.errors import InputError
 from dse.cli import entry
 from dse.model.efficiency import fitted
-from dse.model.efficiency.kernel_file import SHIPPED
-from dse.model.efficiency.kernel_selection import select_kernels
+from dse.model.efficiency.efficiency_file import SHIPPED
+from dse.model.efficiency.kernels.selection import select_kernels
 from dse.model.executions import Execution
 from dse.searching import local_search, run, uncertainty
 from dse.searching.analysis import compute_elasticities

@@ -10,7 +10,7 @@ from jaxtyping import Bool
 
 from dse.base.errors import InputError, did_you_mean
 from dse.calibrate.measure.libraries import LibraryKernel
-from dse.model.efficiency.launches import Shape
+from dse.model.efficiency.kernels.launches import Shape
 from dse.sparsity.grammar import parse
 from dse.sparsity.pruning import random_mask
 

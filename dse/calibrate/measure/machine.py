@@ -13,7 +13,7 @@ from dse.base import catalog
 from dse.base.dtype import parse_dtype
 from dse.calibrate.measure.libraries import LibraryKernel
 from dse.calibrate.measure.timing import Timer, cpu_timer, gpu_timer, measure_median
-from dse.calibrate.sanity_checks import uncacheable_bytes
+from dse.calibrate.tables.sanity_checks import uncacheable_bytes
 
 SQUARE_ON_CPU, SQUARE_ON_GPU = 1024, 8192  # edge of the product that measures a peak
 COPIED_ON_CPU, COPIED_ON_GPU = 64 * 2**20, 512 * 2**20  # bytes copied to measure the bandwidth: more than most caches hold

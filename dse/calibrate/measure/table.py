@@ -9,7 +9,7 @@ from typing import Any
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.input_file import read_rows
 from dse.base.output_file import replace_file
-from dse.calibrate.measurement import Measurement
+from dse.calibrate.tables.measurement import Measurement
 
 Row = dict[str, Any]  # a cell by column, as text where it was read from a file
 

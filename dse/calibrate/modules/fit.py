@@ -9,13 +9,13 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from dse.calibrate.fit_parameters import log_residuals, minimize_residuals, pad_problem
+from dse.calibrate.fit.parameters import log_residuals, minimize_residuals, pad_problem
 from dse.calibrate.modules.launches import ModuleLaunches, PerLaunch
 from dse.calibrate.modules.parameters import MODULE_DEVIATION, MODULE_LOWER, MODULE_PARAMETERS, MODULE_PRIOR, MODULE_UPPER
 from dse.calibrate.modules.shapes import LatentShape
 from dse.calibrate.modules.time import ModuleFeatures, module_features, module_time
-from dse.model.efficiency.kernel_model import compile_in_float64
-from dse.model.efficiency.parameters import Theta, theta_to_values
+from dse.model.efficiency.float64 import compile_in_float64
+from dse.model.efficiency.parameter import Theta, theta_to_values
 
 MAX_FITTED = 512  # launches that set the parameters, a random sample of more
 STEPS, REFIT_STEPS = 60, 15

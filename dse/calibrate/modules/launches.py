@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float, Int
 
 from dse.calibrate.modules.measurement import CacheDtype, ModulePhase, WeightDtype
 from dse.calibrate.modules.shapes import MODULE_SHAPES, LatentShape, ModuleShape
-from dse.calibrate.sanity_checks import fastest_unit
-from dse.model.efficiency.launches import DeviceRates
+from dse.calibrate.tables.sanity_checks import fastest_unit
+from dse.model.efficiency.device_rates import DeviceRates
 from dse.schema.accelerator import Accelerator
 
 PerLaunch = Float[np.ndarray, "launch"]

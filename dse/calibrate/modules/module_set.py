@@ -8,12 +8,13 @@ import numpy as np
 
 from dse.base.errors import Problem, ProblemCollector
 from dse.base.input_file import parse_rows, read_cells, required_columns, table_name
-from dse.calibrate.measurement_set import load_device, memoize_by_name, refuse_many
 from dse.calibrate.modules.launches import COMPUTE_DTYPES, ModuleKey, ModuleLaunches, ModuleRates
 from dse.calibrate.modules.measurement import ModuleMeasurement, find_module_table
 from dse.calibrate.modules.shapes import MODULE_SHAPES, LatentShape
 from dse.calibrate.published.read import convert_rows
-from dse.calibrate.sanity_checks import MAX_OF_PEAK, find_above_peak
+from dse.calibrate.tables.exclusions import refuse_many
+from dse.calibrate.tables.measurement_set import load_device, memoize_by_name
+from dse.calibrate.tables.sanity_checks import MAX_OF_PEAK, find_above_peak
 from dse.schema.accelerator import Accelerator
 
 NumberedRows = list[tuple[int, ModuleMeasurement]]  # with the line of each

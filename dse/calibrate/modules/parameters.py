@@ -9,7 +9,7 @@ import numpy as np
 
 from dse.calibrate.modules.launches import COMPUTE_DTYPES
 from dse.calibrate.modules.shapes import MODULE_SHAPES
-from dse.model.efficiency.parameters import Parameter
+from dse.model.efficiency.parameter import Parameter
 
 NETWORKS, WEIGHT_DTYPES, CACHE_DTYPES = tuple(MODULE_SHAPES), tuple(COMPUTE_DTYPES), ("bf16", "fp8")
 SHARED = (

@@ -35,7 +35,7 @@ from dse.calibrate.modules.parameters import (
     WEIGHT_DTYPES,
 )
 from dse.calibrate.modules.shapes import LatentShape
-from dse.model.efficiency.attention_time import miss_rate
+from dse.model.efficiency.attention.model import miss_rate
 from dse.model.efficiency.smooth_maximum import smooth_maximum
 
 SCORE_ROWS, DECODE_SCORE_ROWS = 128, 16  # queries of a tile of scores: of one index head in a prompt; padded in decode

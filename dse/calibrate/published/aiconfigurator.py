@@ -41,7 +41,7 @@ def _count_weight_copies(row: Cells) -> int:
 
 _KERNEL = ("gpu", "op_name", "kernel_source", "latency_ms", "release")
 _SEQUENCE = ("batch_size", "isl", "num_heads")
-_ATTENTION = "fused attention is not a product of two matrices"  # `dse.calibrate.attention_measurement` reads it
+_ATTENTION = "fused attention is not a product of two matrices"  # `dse.calibrate.attention.measurement` reads it
 AICONFIGURATOR: dict[str, PublishedTable] = {
     "gemm": PublishedTable((*_KERNEL, "gemm_dtype", "m", "n", "k"), _convert_gemm),
     "attention": PublishedTable((*_KERNEL, *_SEQUENCE, "attn_dtype", "kv_cache_dtype", "step"), reason=_ATTENTION),

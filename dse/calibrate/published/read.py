@@ -10,11 +10,11 @@ from pydantic import ValidationError
 from dse.base.errors import InputError, Problem, ProblemCollector
 from dse.base.input_file import Lines, Row, required_columns, table_name
 from dse.base.strict_model import explain_validation_error
-from dse.calibrate.measurement import Measurement
 from dse.calibrate.published.aiconfigurator import AICONFIGURATOR
 from dse.calibrate.published.pruning_papers import PRUNING_PAPERS
 from dse.calibrate.published.table import PublishedTable, RowLeftOut
 from dse.calibrate.published.vllm_networks import VLLM_NETWORKS
+from dse.calibrate.tables.measurement import Measurement
 
 _NO_NETWORKS = "whole networks are not fitted"
 NETWORK_TABLES = {

@@ -13,13 +13,13 @@ import numpy as np
 from tqdm import tqdm
 
 from dse.base.progress import shows_progress
-from dse.calibrate.attention_export import MAX_USED, fit_attention_record, predict_other_half
-from dse.calibrate.attention_fit import sample_launches
-from dse.calibrate.attention_set import AttentionSet
+from dse.calibrate.attention.attention_set import AttentionSet
+from dse.calibrate.attention.export import MAX_USED, fit_attention_record, predict_other_half
+from dse.calibrate.attention.fit import sample_launches
 from dse.calibrate.validate.comparison import Comparison
-from dse.model.efficiency.attention_file import AttentionRecord
-from dse.model.efficiency.attention_launches import AttentionLaunches, PerLaunch
-from dse.model.efficiency.attention_selection import select_transferred
+from dse.model.efficiency.attention.launches import AttentionLaunches, PerLaunch
+from dse.model.efficiency.attention.record import AttentionRecord
+from dse.model.efficiency.attention.selection import select_transferred
 from dse.schema.model_options import Fidelity
 
 

@@ -18,8 +18,9 @@ from dse.calibrate.modules.shapes import LatentShape
 from dse.calibrate.modules.time import dense_features
 from dse.calibrate.validate.modules import LeftOutPrediction, ModuleKernel
 from dse.calibrate.validate.report import format_lines
-from dse.model.efficiency.attention_launches import AttentionKey, AttentionLaunches, AttentionRates
-from dse.model.efficiency.attention_selection import select_attention, shipped_attention
+from dse.model.efficiency.attention.launches import AttentionKey, AttentionLaunches, AttentionRates
+from dse.model.efficiency.attention.selection import select_attention
+from dse.model.efficiency.efficiency_file import shipped_attention
 
 MIN_LENGTHS = 4  # of a curve
 MAX_STEP = 4.0  # factor between the two lengths next to a measured crossover

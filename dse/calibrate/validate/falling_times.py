@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from dse.calibrate.validate.left_out_shapes import FittedSet
-from dse.model.efficiency.launches import KernelLaunches
+from dse.model.efficiency.kernels.launches import KernelLaunches
 
 NOISE = 0.05  # share by which a time may fall
 MIN_SHARE = 0.01  # of the neighbouring launches of a kernel, from which on they are reported

@@ -7,24 +7,24 @@ import numpy as np
 from tqdm import tqdm
 
 from dse.base.progress import shows_progress
-from dse.calibrate.choose_shapes import choose_launches, measurement_noise
-from dse.calibrate.export import build_record
-from dse.calibrate.fit_discrepancy import with_discrepancy
-from dse.calibrate.fit_jointly import JointFit, fit_jointly
-from dse.calibrate.fit_kernel import stratify
-from dse.calibrate.fit_parameters import NOISE, fit_parameters, posterior_deviation
-from dse.calibrate.intervals import HalfWidths
-from dse.calibrate.measurement_set import MeasurementSet
+from dse.calibrate.fit.discrepancy import with_discrepancy
+from dse.calibrate.fit.export import build_record
+from dse.calibrate.fit.intervals import HalfWidths
+from dse.calibrate.fit.joint import JointFit, fit_jointly
+from dse.calibrate.fit.kernel import stratify
+from dse.calibrate.fit.parameters import NOISE, fit_parameters, posterior_deviation
+from dse.calibrate.fit.shape_selection import choose_launches, measurement_noise
 from dse.calibrate.predictions import constant_efficiency, predict_all_fidelities
+from dse.calibrate.tables.measurement_set import MeasurementSet
 from dse.calibrate.validate.comparison import Comparison
 from dse.calibrate.validate.left_out_shapes import FittedSet, Prediction, compare_predictions
 from dse.model.efficiency.interval import LEVEL, Z_SCORE
-from dse.model.efficiency.kernel_file import KernelRecord
-from dse.model.efficiency.kernel_model import KernelModel
-from dse.model.efficiency.kernel_selection import BETWEEN_UNITS
-from dse.model.efficiency.launches import KernelKey, KernelLaunches
-from dse.model.efficiency.population import KernelPrediction
-from dse.model.efficiency.unmeasured_kernels import predict_kernel
+from dse.model.efficiency.kernels.launches import KernelKey, KernelLaunches
+from dse.model.efficiency.kernels.model import KernelModel
+from dse.model.efficiency.kernels.population import KernelPrediction
+from dse.model.efficiency.kernels.record import KernelRecord
+from dse.model.efficiency.kernels.selection import BETWEEN_UNITS
+from dse.model.efficiency.kernels.transfer import predict_kernel
 
 FEW_SHAPES = 5  # measurements of each kernel of the device in the split 'few'
 FEW_LAUNCHES = 64  # among which they are chosen

@@ -7,15 +7,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from dse.calibrate.fit_kernel import MIN_SHAPES, fit_kernel
-from dse.calibrate.intervals import conformal_half_width, fit_without_each_shape, group_shapes
-from dse.calibrate.measured_launches import group_launches, match_shapes, pair_with_baselines
-from dse.calibrate.measurement_set import MeasurementSet
+from dse.calibrate.fit.intervals import conformal_half_width, fit_without_each_shape, group_shapes
+from dse.calibrate.fit.kernel import MIN_SHAPES, fit_kernel
 from dse.calibrate.predictions import FIDELITIES, check_monotone, constant_efficiency, predict_all_fidelities
+from dse.calibrate.tables.launches import group_launches, match_shapes, pair_with_baselines
+from dse.calibrate.tables.measurement_set import MeasurementSet
 from dse.calibrate.validate.comparison import Comparison
-from dse.model.efficiency.kernel_model import KernelModel
-from dse.model.efficiency.launches import KernelKey, KernelLaunches, PerLaunch
-from dse.model.efficiency.parameters import PARAMETERS
+from dse.model.efficiency.kernels.launches import KernelKey, KernelLaunches, PerLaunch
+from dse.model.efficiency.kernels.model import KernelModel
+from dse.model.efficiency.kernels.parameters import PARAMETERS
 from dse.schema.model_options import Fidelity
 
 

@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float
 
 from dse.base.errors import InputError
 from dse.base.table_format import Row, format_json, format_table
-from dse.calibrate.measured_launches import build_launches, kernel_key
-from dse.calibrate.measurement import Measurement
-from dse.calibrate.measurement_set import MeasurementSet
+from dse.calibrate.tables.launches import build_launches, kernel_key
+from dse.calibrate.tables.measurement import Measurement
+from dse.calibrate.tables.measurement_set import MeasurementSet
 from dse.model.cost.action_energy import energy_per_byte, energy_per_operation
 from dse.model.cost.design import Design
 from dse.model.cost.power import static_power

@@ -13,7 +13,7 @@ from jaxtyping import Int
 from tqdm import tqdm
 
 from dse.base.progress import shows_progress
-from dse.calibrate.intervals import conformal_half_width
+from dse.calibrate.fit.intervals import conformal_half_width
 from dse.calibrate.modules.fit import ModuleModel, fit_features, fit_module, join_features, measured_times, take_features
 from dse.calibrate.modules.launches import ModuleKey, ModuleLaunches, PerLaunch
 from dse.calibrate.modules.module_set import ModuleSet

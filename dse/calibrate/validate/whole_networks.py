@@ -1,7 +1,7 @@
 """Compare predicted latencies of whole networks with measured ones.
 
 Nothing is fitted to whole networks, so the errors show what a sum of kernels omits. Only the time of the host, in tables of an eager
-runtime, is that which the smallest runs of other networks on the same machine have (`dse.calibrate.host_time`).
+runtime, is that which the smallest runs of other networks on the same machine have (`dse.calibrate.fit.host_time`).
 """
 
 import copy
@@ -21,14 +21,14 @@ from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.input_file import table_name
 from dse.base.progress import shows_progress
-from dse.calibrate.host_time import HostRun, describe_errors, fit_host, left_out_ratios, list_host_runs
-from dse.calibrate.measurement_set import load_device, memoize_by_name
-from dse.calibrate.network_measurement import NetworkRow, read_network_rows
+from dse.calibrate.fit.host_time import HostRun, describe_errors, fit_host, left_out_ratios, list_host_runs
 from dse.calibrate.predictions import FIDELITIES
+from dse.calibrate.tables.measurement_set import load_device, memoize_by_name
+from dse.calibrate.tables.network_measurement import NetworkRow, read_network_rows
 from dse.calibrate.validate.comparison import Comparison
+from dse.model.efficiency.efficiency_file import available_kernels
 from dse.model.efficiency.fitted import select_for_variant
 from dse.model.efficiency.interval import network_interval, normal_samples
-from dse.model.efficiency.kernel_selection import available_kernels
 from dse.model.executions import list_executions
 from dse.model.host_time import count_launches
 from dse.model.layer_times import latency_samples

@@ -16,11 +16,13 @@ from jaxtyping import Float
 from dse.base.dtype import OperandDtypes
 from dse.model.device_warning import DeviceWarning
 from dse.model.efficiency import assertions
-from dse.model.efficiency.attention_file import AttentionRecord
-from dse.model.efficiency.fused_attention import predict_fused_attention
-from dse.model.efficiency.kernel_file import FittedRecord, KernelRecord
-from dse.model.efficiency.kernel_selection import KernelSelection, select_kernels
-from dse.model.efficiency.launches import UNIT_NUMBERS, DeviceRates, KernelLaunches, PerLaunch, random_row_spread
+from dse.model.efficiency.attention.layers import predict_fused_attention
+from dse.model.efficiency.attention.record import AttentionRecord
+from dse.model.efficiency.device_rates import UNIT_NUMBERS, DeviceRates
+from dse.model.efficiency.efficiency_file import FittedRecord
+from dse.model.efficiency.kernels.launches import KernelLaunches, PerLaunch, random_row_spread
+from dse.model.efficiency.kernels.record import KernelRecord
+from dse.model.efficiency.kernels.selection import KernelSelection, select_kernels
 from dse.model.executions import Execution
 from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
 from dse.model.terms import LayerTerms

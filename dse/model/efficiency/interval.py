@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dse.model.efficiency.launches import PerLaunch
-
+PerLaunch = Float[np.ndarray, "launch"]
 LEVEL = 0.9  # probability of an interval
 QUANTILES = {"low": round((1 - LEVEL) / 2, 9), "high": round((1 + LEVEL) / 2, 9)}  # its ends
 SAMPLES = 20

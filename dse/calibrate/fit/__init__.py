@@ -1,0 +1,12 @@
+"""Fit kernels of matrix products to their measurements, as `dse calibrate` does.
+
+parameters        least squares for the parameters of a kernel with known tiles; bootstrap
+kernel            choice of the tiles of a kernel, then of its parameters
+joint             fits with the population of similar kernels as prior
+discrepancy       what the parameters leave unexplained, by the sizes of a launch
+intervals         leave-one-shape-out residuals and 90% intervals
+shape_selection   which few shapes to measure on a new device
+checkpoint        kernels that an interrupted `dse calibrate` has fitted
+export            write efficiencies.yaml
+host_time         time of the host in an eager runtime, fitted to whole networks
+"""

@@ -1,0 +1,171 @@
+"""Which fitted kernel predicts an execution: its own, that of another device or dtype, or that of another pattern."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
+from dse.base.errors import InputError
+from dse.model.efficiency import interval
+from dse.model.efficiency.device_rates import memory_kind
+from dse.model.efficiency.efficiency_file import FittedRecord
+from dse.model.efficiency.kernels.launches import KernelKey, KernelLaunches, PerLaunch, pattern_family, shared_rows
+from dse.model.efficiency.kernels.parameters import PARAMETERS
+from dse.model.efficiency.kernels.population import KernelPrediction
+from dse.model.efficiency.kernels.record import KernelRecord
+from dse.model.efficiency.kernels.transfer import most_measured_library, predict_kernel
+from dse.model.efficiency.kernels.unmeasured_patterns import assumed_ratio, shared_height
+from dse.model.executions import Execution
+from dse.schema.accelerator import Accelerator
+from dse.sparsity.pattern import Pattern
+
+SelectionKind = Literal["measured", "transferred", "assumed"]
+
+# Standard deviations of the logarithm of a time that is predicted by kernels of something else, in addition to the spread of their
+# population (root mean squares over all measurements): of units of another name (6 cases, with the MI210), and of patterns with another
+# number of rows that share their columns (6 cases: V:N:M, vectors).
+BETWEEN_UNITS, BETWEEN_HEIGHTS = 0.48, 0.45
+POOR_FIT = 0.5  # mean error of a fit above which a kernel predicts others only if there is no better one
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSelection:
+    """The kernels that predict an execution, the most representative first.
+
+    `kind`: `measured` on this device, in this dtype and pattern; `transferred` from other devices or dtypes; `assumed`, from a pattern with
+    blocks of another height, or (`is_dense_substitute`) from dense kernels, which then take `slowdown_over_dense` times as long for the
+    same number of multiply-adds. `predictions`: of kernels that were not measured, the parameters with their spread. `log_deviation`:
+    standard deviation of the logarithm of the times that further differences between the kernels add. `dense_limit`: the dense kernel that
+    was measured on the device and unit, which a transferred kernel does not exceed in efficiency, since the two may be of libraries that
+    nobody compared.
+    """
+
+    kind: SelectionKind
+    kernels: tuple[KernelRecord, ...]
+    log_deviation: float = 0.0
+    is_dense_substitute: bool = False
+    slowdown_over_dense: float = 1.0
+    predictions: tuple[KernelPrediction, ...] = ()
+    dense_limit: KernelRecord | None = None
+
+    def label(self, index: int) -> str:
+        """Name of a kernel with the kind of the selection; a predicted one is named before the devices that predict it."""
+        kernel = self.kernels[index]
+        name = f"{kernel.kernel} {kernel.family} {kernel.dtype} of {kernel.device}" if self.predictions else str(kernel)
+        return f"{name} ({self.kind})"
+
+    def nearest_index(self, density: PerLaunch, columns: PerLaunch) -> Int[np.ndarray, "launch"]:
+        """Index of the kernel with the nearest measured density for each launch; of equal ones the most representative.
+
+        Kernels that gather rows of B differ in the `columns` of B that they suit, which then count as well.
+        """
+        wanted = np.ones(len(density)) if self.is_dense_substitute else density
+        distance = np.array([interval.log_distance(wanted, *kernel.density) for kernel in self.kernels])
+        if shared_rows(self.kernels[0].family) and all(kernel.sizes for kernel in self.kernels):
+            distance += [interval.log_distance(columns, *kernel.sizes[-1]) for kernel in self.kernels]
+        return np.argmin(np.round(distance, 6), axis=0)
+
+    def sample_time_factors(
+        self, index: int, launches: KernelLaunches, moved_bytes: PerLaunch, device: str
+    ) -> Float[np.ndarray, "component sample launch"]:
+        """Samples of actual over predicted overhead, time of the unit and time of the memory of a kernel; the first sample is 1.
+
+        Kernels of one `device` share the samples of what is unknown of it.
+        """
+        kernel = self.kernels[index]
+        factors = np.repeat(kernel.sample_time_factors(launches, self.log_deviation)[None], 3, axis=0)
+        if self.predictions:
+            gradients, prediction = kernel.model.log_component_gradients(launches, moved_bytes), self.predictions[index]
+            for deviation, owner in ((prediction.of_device, device), (prediction.of_kernel, str(kernel))):
+                samples = np.stack([interval.normal_samples(f"{owner} {p.name}") for p in PARAMETERS], axis=1)
+                factors[:, 1:] *= np.exp(np.einsum("sp,clp->csl", samples * deviation, gradients))
+        return factors
+
+
+def select_kernels(
+    execution: Execution, pattern: Pattern, accelerator: Accelerator, dtype: str, fitted: Sequence[FittedRecord]
+) -> KernelSelection:
+    """Select the kernels that predict weights of `pattern` under `execution`; for one that was not measured, predict its parameters.
+
+    Raises InputError if no kernel with values of this width is available.
+    """
+    kernels = [record for record in fitted if isinstance(record, KernelRecord)]
+    same_width = [kernel for kernel in kernels if kernel.value_bits == BITS_PER_ELEMENT[storage_dtype(dtype)] and not kernel.has_scales]
+    same_unit = [kernel for kernel in same_width if kernel.unit == execution.unit]
+    same_pattern = [kernel for kernel in same_unit if _has_pattern(kernel, pattern)]
+    measured = [kernel for kernel in same_pattern if (kernel.device, kernel.compute_dtype) == (accelerator.name, dtype)]
+    if measured:
+        return KernelSelection("measured", _most_representative_first(_without_poor_fits(measured), kernels))
+    usable = same_pattern or _nearest_heights(pattern, same_unit)
+    dense = [kernel for kernel in same_width if kernel.family == "dense"]
+    candidates = usable or [kernel for kernel in dense if kernel.unit == execution.unit] or dense
+    if not candidates:
+        raise _no_kernel_error(execution, accelerator, dtype)
+    libraries = _libraries(_without_poor_fits(candidates), kernels)
+    keys = [KernelKey(accelerator.name, execution.unit, library, "", candidates[0].family, dtype) for library in libraries]
+    memory = memory_kind(accelerator)
+    predicted = [predict_kernel(similar, key, memory, kernels) for key, similar in zip(keys, libraries.values(), strict=True)]
+    records, predictions = (tuple(each) for each in zip(*predicted, strict=True))
+    deviation = 0.0 if candidates[0].unit == execution.unit else BETWEEN_UNITS
+    if same_pattern or not execution.is_sparse:
+        on_unit = [k for k in dense if (k.device, k.unit, k.compute_dtype) == (accelerator.name, execution.unit, dtype)]
+        dense_limit = _most_representative_first(on_unit, kernels)[0] if on_unit and execution.is_sparse else None
+        return KernelSelection("transferred", records, deviation, predictions=predictions, dense_limit=dense_limit)
+    if usable:
+        return KernelSelection("assumed", records, float(np.hypot(deviation, BETWEEN_HEIGHTS)), predictions=predictions)
+    ratio = assumed_ratio(pattern)
+    return KernelSelection("assumed", records, float(np.hypot(deviation, ratio.log_deviation)), True, 1 / ratio.mean, predictions)
+
+
+def _without_poor_fits(kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
+    """The kernels whose times the model explains; all of them, if it explains none."""
+    return [kernel for kernel in kernels if kernel.error < POOR_FIT] or list(kernels)
+
+
+def _libraries(candidates: Sequence[KernelRecord], kernels: Sequence[KernelRecord]) -> dict[str, list[KernelRecord]]:
+    """The candidates that predict a kernel of the library that was measured on most devices, by the name of the library.
+
+    Dense kernels of all libraries predict each other. Of kernels that gather rows of B all libraries are kept, each with its own numbers of
+    columns.
+    """
+    ordered, library = _most_representative_first(candidates, kernels), most_measured_library(candidates)
+    if candidates[0].family == "dense":
+        return {library: list(ordered)}
+    names = dict.fromkeys(kernel.kernel for kernel in ordered) if shared_rows(candidates[0].family) else [library]
+    return {name: [kernel for kernel in ordered if kernel.kernel == name] for name in names}
+
+
+def _no_kernel_error(execution: Execution, accelerator: Accelerator, dtype: str) -> InputError:
+    what = f"no kernel was measured for '{execution.name}' of '{accelerator.name}', nor any dense kernel with values as wide as '{dtype}'"
+    return InputError(what, "give 'efficiencies: FILE' (see 'dse measure', 'dse calibrate'), or use fidelity capacity or r3")
+
+
+def _has_pattern(kernel: KernelRecord, pattern: Pattern) -> bool:
+    """Whether a kernel was measured with weights of a pattern; for N:4 and V:N:M, with the same number of rows that share their columns."""
+    height = shared_height(pattern)
+    return kernel.family == pattern_family(pattern) and (not kernel.heights or height is None or height[1] in kernel.heights)
+
+
+def _nearest_heights(pattern: Pattern, kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
+    """Kernels for patterns that differ only in the number of rows that share their columns, those with the nearest number."""
+    height = shared_height(pattern)
+    related = [kernel for kernel in kernels if height and kernel.shared == height[0]]
+    if height is None or not related:
+        return []
+    distances = [min(abs(np.log(rows / height[1])) for rows in kernel.heights) for kernel in related]
+    return [kernel for kernel, distance in zip(related, distances, strict=True) if distance == min(distances)]
+
+
+def _most_representative_first(candidates: Sequence[KernelRecord], kernels: Sequence[KernelRecord]) -> tuple[KernelRecord, ...]:
+    """First kernels that share a source with kernels of other families, since sources time launches differently and a speedup compares
+    kernels; then those measured at more shapes, then those with the smaller error. Of kernels that gather, whose speeds differ by factors,
+    the faster one comes before the one with the smaller error."""
+
+    def is_compared(kernel: KernelRecord) -> bool:
+        others = [k for k in kernels if k.device == kernel.device and k.family != kernel.family]
+        return any(set(k.sources) & set(kernel.sources) for k in others)
+
+    return tuple(sorted(candidates, key=lambda k: (not is_compared(k), -k.shapes, -k.constant if shared_rows(k.family) else k.error)))

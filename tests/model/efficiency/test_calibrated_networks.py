@@ -1,0 +1,402 @@
+"""The fidelity `calibrated` of networks: kernels of executions, order of fidelities, axes, intervals, refused input."""
+
+import json
+import re
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dse
+from dse.base.dtype import OperandDtypes
+from dse.base.errors import InputError
+from dse.cli import entry
+from dse.model.cost.design import Design
+from dse.model.cost.power import static_power
+from dse.model.efficiency import assertions, interval
+from dse.model.efficiency.efficiency_file import SHIPPED, available_kernels, load_efficiency_file, shipped_kernels
+from dse.model.efficiency.fitted import select_for_variant
+from dse.model.efficiency.kernels.model import KernelModel
+from dse.model.efficiency.kernels.selection import BETWEEN_UNITS
+from dse.model.efficiency.kernels.unmeasured_patterns import BLOCK_LOG_DEVIATION, assumed_ratio
+from dse.model.network_terms import efficiency_of, network_terms
+from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
+from dse.networks.layers import LayerArrays, LayerRow
+from dse.schema.model_options import ModelOptions
+from dse.sparsity.grammar import parse
+from dse.workload import Variant
+from tests.model.efficiency.kernels.launches import predict_cold_time, unmeasured_launches
+
+A100, RTX3090, H100 = (dse.load_accelerator(name) for name in ("a100-sxm4-80gb", "rtx3090", "h100-sxm5-80gb"))
+KERNELS = shipped_kernels()
+CALIBRATED = ModelOptions(fidelity="calibrated")
+ROUNDING = 1 + 1e-9
+
+sizes = st.integers(1, 3000)
+gemms = st.fixed_dictionaries({"kind": st.just("gemm"), "m": sizes, "k": sizes, "n": sizes, "count": st.integers(1, 3)})
+matmuls = st.fixed_dictionaries({"kind": st.just("matmul"), "m": sizes, "k": sizes, "n": sizes, "count": st.integers(1, 16)})
+norms = st.fixed_dictionaries({"kind": st.just("elementwise"), "input_elements": sizes, "output_elements": sizes})
+convs = st.fixed_dictionaries(
+    {"kind": st.just("conv"), "m": sizes.map(lambda m: 4 * m), "k": sizes, "n": sizes, "groups": st.sampled_from([1, 2, 4]), "input_elements": sizes}
+)  # fmt: skip
+networks = st.lists(st.one_of(gemms, matmuls, norms, convs), min_size=1, max_size=4)
+patterns = st.sampled_from(
+    [("dense", 1.0), ("unstructured", 0.1), ("unstructured", 0.6), ("2:4", 0.5), ("1:8", 0.125), ("block:16x16", 0.2)]
+)
+
+
+def variant(rows: list[dict], pattern: str = "dense", density: float = 1.0) -> Variant:
+    layers = LayerArrays.from_rows([LayerRow.model_validate({"name": f"l{n}", **row}) for n, row in enumerate(rows)])
+    return Variant("network", layers, "method", parse(pattern), 1 - density, np.where(layers.prunable, density, 1.0))
+
+
+def gemm(m: int, k: int, n: int) -> dict:
+    return {"kind": "gemm", "m": m, "k": k, "n": n}
+
+
+def latency(device, state, fidelity="calibrated", batch=1, **options):
+    return dse.evaluate(device, state, batch=batch, fidelity=fidelity, **options).latency.values
+
+
+@pytest.mark.parametrize("device", [A100, RTX3090], ids=lambda device: device.name)
+@pytest.mark.parametrize(("pattern", "density"), [("dense", 1.0), ("2:4", 0.5)])
+@pytest.mark.parametrize("shape", [(4096, 4096, 4096), (768, 3072, 197), (64, 256, 3136), (4096, 4096, 16)])
+def test_one_product_takes_the_predicted_time_of_its_kernel(device, pattern, density, shape):
+    result = dse.evaluate(device, variant([gemm(*shape)], pattern, density), fidelity="calibrated")
+    (kernel,) = (k for k in KERNELS if f"{k} (measured)" == result.kernel.item())
+    assert result.latency.item() == pytest.approx(predict_cold_time(device, kernel.model, shape, pattern, density), rel=1e-6)
+
+
+def test_row_statistics_set_the_load_imbalance():
+    state = replace(variant([gemm(2048, 2048, 256)], "unstructured", 0.1), row_spread=np.array([0.9]))
+    result = dse.evaluate(RTX3090, state, fidelity="calibrated")
+    (kernel,) = (k for k in KERNELS if k.kernel == "Sputnik")
+    expected = predict_cold_time(RTX3090, kernel.model, (2048, 2048, 256), "unstructured", 0.1, row_spread=0.9)
+    assert result.latency.item() == pytest.approx(expected, rel=0.01)  # the CSR of the description has wider indices than the default
+    assert result.latency.item() > 1.003 * latency(RTX3090, replace(state, row_spread=np.array([0.0]))).item()
+
+
+def test_traced_networks_have_row_statistics():
+    """ResNet-50's first layer, half pruned: 29.775 of 73.5 nonzeros in a row (Deep Learning Matrix Collection)."""
+    spread = dse.load_workload("resnet50").variant("magnitude_pruning", 0.5).row_spread
+    assert spread is not None
+    assert spread[0] == pytest.approx(29.775 / 73.5)
+
+
+@settings(max_examples=30)
+@given(networks, patterns, st.integers(1, 8), st.sampled_from([A100, RTX3090, H100]), st.sampled_from(["full", "none"]))
+def test_calibrated_is_never_faster_than_capacity_nor_that_than_sol(rows, pruned, batch, device, overlap):
+    state = variant(rows, *pruned)
+    sol, capacity, calibrated = (latency(device, state, fidelity, batch, overlap=overlap) for fidelity in ("sol", "capacity", "calibrated"))
+    assert np.all(sol <= capacity * ROUNDING)
+    assert np.all(capacity <= calibrated * ROUNDING)
+    assert np.all(calibrated > 0)
+
+
+@given(
+    networks,
+    patterns,
+    st.sampled_from(["units.tensor_core.peak.fp16", "units.cuda_core.peak.fp16", "memory.dram.bandwidth"]),
+    st.floats(1.01, 10),
+)
+def test_faster_hardware_is_never_slower(rows, pruned, path, factor):
+    """Except for processors: with more of them at the same peak each is slower, and waves may fit worse."""
+    state, unit = variant(rows, *pruned), "B/s" if "bandwidth" in path else "FLOP/s"
+    faster = A100.replace({path: f"{A100.value(path) * factor} {unit}"})
+    assert np.all(latency(faster, state) <= latency(A100, state) * ROUNDING)
+
+
+def test_repeated_layers_are_launches_and_heads_are_not():
+    """Twelve layers take twelve launches; twelve heads of an attention take one."""
+    own = next(k for k in KERNELS if k.device == A100.name and k.family == "dense" and k.release)
+    row = {"m": 16, "k": 16, "n": 16, "count": 12}
+    layers, heads = (latency(A100, variant([{"kind": kind, **row}])).item() for kind in ("gemm", "matmul"))
+    assert layers == pytest.approx(12 * own.parameters["launch"].value, rel=0.2)
+    assert heads == pytest.approx(own.parameters["launch"].value, rel=0.2)
+
+
+def test_a_stated_launch_overhead_replaces_the_fitted_one():
+    stated = A100.replace({"overhead.launch": "50 us"})
+    increase = latency(stated, variant([gemm(64, 64, 64)])).item() - latency(A100, variant([gemm(64, 64, 64)])).item()
+    own = next(k for k in KERNELS if k.device == A100.name and k.family == "dense" and k.release)
+    assert increase == pytest.approx(50e-6 - own.parameters["launch"].value, rel=1e-6)
+    assert predict_cold_time(stated, own.model, (64, 64, 64), "dense", 1.0) == pytest.approx(
+        latency(stated, variant([gemm(64, 64, 64)])).item()
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "pruned", "expected"),
+    [
+        (A100, ("2:4", 0.5), "a100-sxm4-80gb cuSPARSELt pytorch/pytorch PR #90119 *:4 fp16 (measured)"),
+        (H100, ("2:4", 0.5), "cuSPARSELt *:4 fp16 of 5 devices (transferred)"),
+        (RTX3090, ("128:2:16", 0.125), "rtx3090 Spatha V=128 *:4 fp16 (measured)"),
+        (RTX3090, ("2:4", 0.5), "rtx3090 cuSPARSELt *:4 fp16 (measured)"),
+        (A100, ("unstructured", 0.1), "Sputnik unstructured fp16 of rtx3090 (transferred)"),
+        (A100, ("block:16x16", 0.1), "cuBLASLt dense fp16 of 7 devices (assumed)"),
+    ],
+)  # fmt: skip
+def test_results_name_the_kernel_of_an_execution(device, pruned, expected):
+    assert dse.evaluate(device, variant([gemm(1024, 1024, 1024)], *pruned), fidelity="calibrated").kernel.item() == expected
+
+
+def test_a_dtype_of_equal_width_is_transferred_and_a_narrower_one_is_refused(tmp_path):
+    """By kernels in fp16 alone: fp16_acc16 has values as wide, int8 has not."""
+    fp16 = [kernel for kernel in KERNELS if kernel.dtype == "fp16"]
+    content = {"command": "", "version": "", "measurements": {}, "kernels": [k.model_dump(mode="json", exclude_none=True) for k in fp16]}
+    (tmp_path / "fp16.yaml").write_text(json.dumps(content))
+    options = {"fidelity": "calibrated", "efficiencies": str(tmp_path / "fp16.yaml")}
+    one = variant([gemm(64, 64, 64)])
+    assert dse.evaluate(A100, one, dtype="bf16", **options).kernel.item().endswith("dense bf16 of 5 devices (transferred)")
+    with pytest.raises(
+        InputError, match=r"no kernel was measured for 'tensor_core\.dense' of 'a100-sxm4-80gb'.*'int8'; give 'efficiencies: FILE'"
+    ):
+        dse.evaluate(A100, one, dtype="int8", **options)
+
+
+def test_a_dense_substitute_is_a_narrower_dense_product():
+    """Blocks without a measured kernel: an eighth of the columns, slower by the measured ratio of blocks. On a device without kernels of its
+    own, both are predicted by the same population."""
+    h100 = dse.load_accelerator("h100-sxm5-80gb")
+    blocks = latency(h100, variant([gemm(16384, 16384, 4096)], "block:32x32", 0.125)).item()  # the rows of B hardly count
+    dense = latency(h100, variant([gemm(16384, 2048, 4096)])).item()
+    assert blocks * assumed_ratio(parse("block:32x32")).mean == pytest.approx(dense, rel=0.05)
+
+
+SPEC = """
+name: sweep
+accelerators: [a100-sxm4-80gb]
+workloads: {resnet50: {methods: [magnitude_pruning], sparsities: [0.9], patterns: [{list: [2:4], densities: own}]}}
+batch: [1]
+dtype: fp16
+model: {fidelity: calibrated}
+"""
+
+
+def swept(folder: Path, more: str = "") -> xr.Dataset:
+    (folder / "sweep.yaml").write_text(SPEC + more)
+    return dse.sweep(folder / "sweep.yaml")
+
+
+@pytest.fixture(scope="module")
+def axes(tmp_path_factory):
+    paths = {
+        "memory.dram.bandwidth": "[1 TB/s, 3 TB/s]", "units.tensor_core.peak.fp16": "[100 TFLOP/s, 400 TFLOP/s]",
+        "memory.l2.capacity": "[256 KiB, 40 MB]", "units.tensor_core.processors": "[54, 216]", "overhead.launch": "[1 us, 5 us]",
+    }  # fmt: skip
+    lines = "".join(f"  {path}: {values}\n" for path, values in paths.items())
+    with pytest.warns(dse.ModelWarning, match="not measured there"):
+        return swept(tmp_path_factory.mktemp("swept"), f"axes:\n{lines}")
+
+
+def test_every_axis_gives_the_results_of_a_description_with_its_values(axes):
+    """Rates and outer-loop axes: no number is silently constant."""
+    numbers = [dim for dim in axes.dims if "." in str(dim)]
+    for dim in numbers:
+        first, second = (axes.dense_latency.isel({dim: n}, drop=True) for n in (0, 1))
+        assert np.all(first != second), dim
+    state = dse.load_workload("resnet50").variant("magnitude_pruning", 0.9)
+    for place in (dict.fromkeys(numbers, 0), {dim: n % 2 for n, dim in enumerate(numbers)}):
+        one = axes.isel(place | {"accelerator": 0, "batch": 0, "dtype": 0, "variant": 0})
+        chip = A100.replace({dim: f"{float(one[dim])} {axes[dim].attrs['units']}".removesuffix(" 1") for dim in numbers})
+        assert float(one.latency) == pytest.approx(latency(chip, state).sum(), rel=1e-9)
+
+
+def test_bound_shares_include_launches_and_sum_to_one(axes):
+    np.testing.assert_allclose(axes.bound_share.sum("resource"), 1)
+    seconds = axes.bound_share.sel(resource="launch") * axes.latency
+    np.testing.assert_allclose(seconds, (54 * axes["overhead.launch"]).broadcast_like(seconds).transpose(*seconds.dims), rtol=1e-9)
+
+
+def test_intervals_are_the_quantiles_of_the_samples(axes):
+    for name in ("latency", "dense_latency", "speedup"):
+        assert np.all(axes[f"{name}_low"] < axes[f"{name}_high"])
+    place = {dim: 1 for dim in axes.dims if "." in str(dim)}
+    one = axes.isel(place | {"accelerator": 0, "batch": 0, "dtype": 0, "variant": 0})
+    chip = A100.replace({dim: f"{float(one[dim])} {axes[dim].attrs['units']}".removesuffix(" 1") for dim in place})
+    resnet = dse.load_workload("resnet50")
+
+    def sample_latencies(state):
+        efficiency = efficiency_of(CALIBRATED, available_kernels(A100, CALIBRATED), A100)
+        terms = network_terms(chip, state, 1, OperandDtypes.model_validate("fp16"), CALIBRATED, efficiency)
+        sums = []
+        for work, overhead in zip(terms.slowed_work[1:], terms.overhead[1:], strict=True):
+            rates = np.array([[chip.value(f"units.{e.unit}.peak.fp16")] for e in terms.executions])
+            unit = np.maximum(work[:, :, STORED_FLOPS], work[:, :, DENSE_FLOPS] / 2) / rates.T
+            dram, l2 = work[:, :, TRAFFIC], work[:, :, TRAFFIC + 1]
+            memory = np.maximum(dram / chip.value("memory.dram.bandwidth"), l2 / chip.value("memory.l2.bandwidth"))
+            sums.append(np.where(terms.legal, overhead + (unit**4 + memory**4) ** 0.25, np.inf).min(axis=1) @ terms.count)
+        return np.array(sums)
+
+    speedups = sample_latencies(resnet.dense) / sample_latencies(resnet.variant("magnitude_pruning", 0.9))
+    assert len(speedups) == interval.SAMPLES
+    ends = interval.add_deviation(np.quantile(speedups, [0.05, 0.95]), interval.NETWORK_DEVIATION * np.sqrt(2))
+    assert (float(one.speedup_low), float(one.speedup_high)) == pytest.approx(tuple(ends), rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::dse.ModelWarning")
+def test_a_dense_network_is_as_fast_as_itself():
+    """Without any error: it is the same run."""
+    results = dse.sweep({
+        "name": "dense", "accelerators": ["a100-sxm4-80gb"], "workloads": {"resnet50": {"methods": ["dense", "asp"]}}, "dtype": "fp16",
+        "model": {"fidelity": "calibrated"}, "store": {"variables": ["speedup"]},
+    }).squeeze()  # fmt: skip
+    dense, pruned = (results.isel(variant=results.method.values == method).squeeze() for method in ("dense", "asp"))
+    assert float(dense.speedup_low) == float(dense.speedup_high) == 1
+    assert float(pruned.speedup_low) < float(pruned.speedup) < float(pruned.speedup_high)
+
+
+def test_files_of_earlier_versions_have_intervals(tmp_path):
+    """From the error of the fit: 1.645 standard deviations of a normal variable with this mean absolute value."""
+    (tmp_path / "old.yaml").write_text(json.dumps({
+        "command": "", "version": "", "measurements": {},
+        "kernels": [k.model_dump(mode="json", exclude_none=True, exclude={"half_width", "sizes"}) for k in KERNELS],
+    }))  # fmt: skip
+    (old, *_), new = load_efficiency_file(tmp_path / "old.yaml").kernels, KERNELS[0]
+    launches = unmeasured_launches(new.key, A100, [(4096, 4096, 4096), (1, 1, 1)], "2:4", 0.5)
+    assert old.interval_half_width(launches) == pytest.approx([1.645 * 1.2533 * new.error] * 2, rel=1e-3)
+    assert new.interval_half_width(launches)[0] < new.interval_half_width(launches)[1]
+
+
+def test_quantiles_of_the_samples_are_the_ends_of_the_interval():
+    """Exactly, for each kernel."""
+    for kernel in KERNELS:
+        launches = unmeasured_launches(
+            replace(kernel.key, kernel=""), dse.load_accelerator(kernel.device), [(4096, 4096, 4096)], "dense", 1.0
+        )
+        log_factors, (half_width,) = np.log(kernel.sample_time_factors(launches)), kernel.interval_half_width(launches)
+        assert log_factors[0] == 0
+        assert np.quantile(log_factors[1:], [0.05, 0.95], axis=0)[:, 0] == pytest.approx([-half_width, half_width])
+
+
+def test_intervals_widen_with_the_distance_from_the_measurements():
+    kernel = next(k for k in KERNELS if k.kernel == "Sputnik").model_copy(update={"discrepancy": None})
+    inside, *outside = (
+        kernel.interval_half_width(unmeasured_launches(kernel.key, RTX3090, [shape], "unstructured", density)).item()
+        for shape, density in (((1024, 1024, 4096), 0.1), ((1024, 1024, 4096), 0.02), ((1024, 1024, 4096), 0.005), ((64, 1024, 4096), 0.1))
+    )
+    assert inside == pytest.approx(kernel.half_width)
+    assert inside < outside[0] < outside[1]
+    assert outside[0] == pytest.approx(inside * (1 + 0.5 * np.log(5)) + 0.1 * np.log(5), rel=0.02)
+    assert outside[2] > inside
+
+
+def test_a_description_references_its_own_measurements(tmp_path):
+    text = (Path(dse.__file__).parents[1] / "accel_models" / "rtx3090.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(text + "efficiencies: missing.yaml\n")
+    with pytest.raises(InputError, match=r"missing\.yaml"):
+        dse.evaluate(dse.load_accelerator(tmp_path / "mine.yaml"), variant([gemm(64, 64, 64)]), fidelity="calibrated")
+    (tmp_path / "missing.yaml").write_text(SHIPPED.read_text())
+    mine = dse.load_accelerator(tmp_path / "mine.yaml")
+    assert latency(mine, variant([gemm(64, 64, 64)])) == latency(RTX3090, variant([gemm(64, 64, 64)]))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (r"launch: \{value: [^,]*,", "launch: {value: -1,", "launch: -1 is out of range; write a number from 1e-07 to 0.001"),
+        (r"extra_stored: \{value: [^,]*,", "extra_stored: {value: .nan,", "extra_stored.value: 'nan' is not valid here (Input should be a finite number)"),
+        (r"tail: \{value:", "tale: {value:", "not the parameters of a kernel; fit the measurements again with 'dse calibrate'"),
+        (r"  family: '\*:4'\n", "", "'family' is missing"),
+        (r"  splits: ", "  tile: 129x256\n  splits: ", "'129x256' is not a tile of any kernel; did you mean '128x256'?"),
+    ],
+)  # fmt: skip
+def test_errors_of_an_efficiency_file_name_their_line(tmp_path, capsys, old, new, expected):
+    text = SHIPPED.read_text()
+    assert re.search(old, text)
+    (tmp_path / "bad.yaml").write_text(re.sub(old, new, text, count=1))
+    (tmp_path / "sweep.yaml").write_text(SPEC.replace("calibrated}", "calibrated, efficiencies: bad.yaml}"))
+    assert entry.main(["sweep", str(tmp_path / "sweep.yaml"), "-o", str(tmp_path / "out")]) == 2
+    assert f"bad.yaml:{text[: text.index('- device')].count(chr(10)) + 1}" in (error := capsys.readouterr().err) or "bad.yaml:" in error
+    assert expected in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_efficiencies_without_their_fidelity_are_refused(tmp_path, capsys):
+    (tmp_path / "sweep.yaml").write_text(SPEC.replace("fidelity: calibrated", "fidelity: sol, efficiencies: x.yaml"))
+    assert entry.main(["sweep", str(tmp_path / "sweep.yaml"), "-o", str(tmp_path / "out")]) == 2
+    assert "fidelity 'sol' uses no measured kernels; write 'fidelity: calibrated'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("factor", "error"), [(0.5, assertions.EfficiencyError), (np.nan, assertions.NotPositiveError), (0.0, assertions.NotPositiveError)]
+)
+def test_an_implausible_time_stops_the_sweep_with_the_execution(tmp_path, monkeypatch, factor, error):
+    original = KernelModel.time_components
+    monkeypatch.setattr(KernelModel, "time_components", lambda self, *arguments: original(self, *arguments) * factor)
+    with pytest.raises(error, match="'a100-sxm4-80gb', tensor_core"):
+        swept(tmp_path)
+
+
+def test_energy_adds_leakage_for_the_longer_time(tmp_path):
+    """Tiles and launches take longer but move no more bytes: the difference to `capacity` is leakage."""
+    results = {}
+    for fidelity in ("capacity", "calibrated"):
+        (tmp_path / "sweep.yaml").write_text(
+            "name: sweep\naccelerators: [a100-sxm4-80gb]\nworkloads: {deit-b: {methods: [dense]}}\nbatch: [8]\ndtype: fp16\n"
+            f"model: {{fidelity: {fidelity}}}\nstore: {{variables: [latency, energy]}}\n"
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dse.ModelWarning)
+            results[fidelity] = dse.sweep(tmp_path / "sweep.yaml").squeeze()
+    extra_time = float(results["calibrated"].latency - results["capacity"].latency)
+    extra_energy = float(results["calibrated"].energy - results["capacity"].energy)
+    assert extra_energy == pytest.approx(extra_time * float(static_power(Design(A100))), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("device", "variant_of", "kind", "deviation"),
+    [
+        (A100, ("dense", 1.0, "fp16"), "measured", 0.0),
+        (H100, ("2:4", 0.5, "fp16"), "transferred", 0.0),
+        (A100, ("block:16x16", 0.1, "fp16"), "assumed", BLOCK_LOG_DEVIATION),
+        (dse.load_accelerator("tpu-v4"), ("dense", 1.0, "bf16"), "transferred", BETWEEN_UNITS),
+    ],
+    ids=["same device", "other device", "unmeasured", "other unit"],
+)
+def test_the_deviation_grows_with_the_difference_of_the_kernel(device, variant_of, kind, deviation):
+    pattern, density, name = variant_of
+    state, width = variant([gemm(2048, 2048, 2048)], pattern, density), OperandDtypes.model_validate(name)
+    terms = network_terms(device, state, 1, width, CALIBRATED, efficiency_of(CALIBRATED, KERNELS))
+    run = next(e for e in terms.executions if e.pattern == parse(pattern) or e.name.endswith(".blocks" if "block" in pattern else ".dense"))
+    selection = select_for_variant(run, state, device, width, KERNELS)
+    assert (selection.kind, selection.log_deviation) == (kind, pytest.approx(deviation))
+    assert (selection.predictions == ()) == (kind == "measured")
+
+
+def test_an_unmeasured_device_has_wider_intervals_than_a_measured_one():
+    """Its speedups less so, since what is not known of the device acts on dense and sparse kernels alike."""
+
+    def relative_width(device, name):
+        layers = [evaluate(device, variant([gemm(4096, 4096, 4096)], *which), name) for which in (("dense", 1.0), ("2:4", 0.5))]
+        return [float(each.latency_high.sum() / each.latency_low.sum()) for each in layers]
+
+    def evaluate(device, of, name):
+        return dse.evaluate(device, of, dtype=name, fidelity="calibrated")
+
+    measured, unmeasured = relative_width(dse.load_accelerator("rtx4090"), "fp16"), relative_width(H100, "fp16")
+    assert unmeasured[0] > measured[0]
+    assert unmeasured[1] > measured[1]
+
+
+def test_the_selected_kernel_does_not_change_along_an_axis(tmp_path):
+    """The kernels of an H100 are those of the device nearest to its description, wherever a sweep starts."""
+    (tmp_path / "sweep.yaml").write_text(
+        SPEC.replace("a100-sxm4-80gb", "h100-sxm5-80gb") + "axes: {memory.dram.bandwidth: [0.5 TB/s, 3350 GB/s]}\n"
+    )
+    with pytest.warns(dse.ModelWarning):
+        result = dse.sweep(tmp_path / "sweep.yaml").isel({"memory.dram.bandwidth": 1}).squeeze()
+    state = dse.load_workload("resnet50").variant("magnitude_pruning", 0.9)
+    assert float(result.latency[0]) == pytest.approx(latency(H100, state).sum(), rel=1e-9)
+
+
+def test_samples_that_do_not_fit_into_memory_are_refused(tmp_path):
+    axes = "axes: {memory.dram.bandwidth: {from: 1 TB/s, to: 2 TB/s, steps: 60000}, units.tensor_core.peak.fp16: {from: 1 TFLOP/s, to: 9 TFLOP/s, steps: 1000}}\n"
+    (tmp_path / "sweep.yaml").write_text(SPEC + axes + "store: {variables: [latency]}\n")
+    with pytest.raises(InputError, match="GB, and are kept in memory"):  # with a file, they are written chunk by chunk
+        dse.sweep(tmp_path / "sweep.yaml")
