@@ -75,7 +75,7 @@ ALLOWED: tuple[Use, ...] = (
     Use("kept", "dse/model/work.py", r"kept = layers|, kept[,)]|\[0\]\.kept", "what pruning keeps"),
     Use("kept", "dse/calibrate/*", r"\bkept\b", "what pruning keeps"),
     Use("kept", "docs/*", r"(?:columns|weights|each|or) kept\b|kept (?:or dropped|weight|one|position|tiles)", "what pruning keeps"),
-    Use("ways", "dse/sparsity/rank_code.py", r"chosen in more than 2\^62 ways", "combinations, the word of combinatorics"),
+    Use("ways", "dse/sparsity/rank.py", r"chosen in more than 2\^62 ways", "combinations, the word of combinatorics"),
     Use("rivals", "*", r"`rivals`|\"rivals\"", "a variable of results, which outside users read"),
     Use("timed", "*", r"\b(?:is|are|were|be|not) timed|timed_kernels", "measured with a timer"),
     Use("slowed", "dse/*", r"slowed_work", "work multiplied by the slowdown"),

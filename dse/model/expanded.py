@@ -21,8 +21,8 @@ from dse.model.stored_weights import StoredWeights
 from dse.networks.layers import LayerArrays, LayerMask, PerLayer
 from dse.schema.compute_unit import Run
 from dse.schema.model_options import ModelOptions
+from dse.sparsity.layout import scale_bits
 from dse.sparsity.pattern import Pattern
-from dse.sparsity.scales import scale_bits
 from dse.sparsity.windows import WindowCover, window_cover
 from dse.workload import Variant
 

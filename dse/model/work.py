@@ -19,8 +19,8 @@ from dse.model.stored_weights import StoredWeights, no_storage, smaller_storage
 from dse.networks.layers import LayerArrays, LayerMask, PerLayer
 from dse.sparsity import expectation
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Dense, Structured
+from dse.sparsity.layout import scale_bits
 from dse.sparsity.pattern import Pattern
-from dse.sparsity.scales import scale_bits
 from dse.workload import Variant
 
 
