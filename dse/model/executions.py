@@ -1,6 +1,6 @@
 """Executions: which unit may run which pattern, and which numbers of the description make up its rates.
 
-A run with `expanded` gives a second execution, which runs the patterns that its windows cover (`dse.model.expanded`).
+A run with `expanded` gives a second execution, which runs the patterns that its windows cover (`dse.model.stored_weights`).
 
 Each rate (peak * efficiency) is a product of numbers of the accelerator description, named by their dotted paths, so that a sweep
 over any of these numbers changes the rate and nothing else:
