@@ -72,7 +72,7 @@ ALLOWED: tuple[Use, ...] = (
     Use("kept", "docs/reference/number-formats.md", r"\w*kept\w*", "the values that pruning keeps, also in the text of a format"),
     Use("kept", "dse/base/number_format.py", r"\w*kept\w*", "the values that pruning keeps, also in the text of a format"),
     Use("kept", "dse/*", r"kept_(?:blocks|share|together)|columns_kept|kept (?:weight|column|band)|share kept", "what pruning keeps"),
-    Use("kept", "dse/model/work.py", r"kept = layers|, kept[,)]|\[0\]\.kept", "what pruning keeps"),
+    Use("kept", "dse/model/stored_weights.py", r"kept = layers|, kept[,)]|\[0\]\.kept", "what pruning keeps"),
     Use("kept", "dse/calibrate/*", r"\bkept\b", "what pruning keeps"),
     Use("kept", "docs/*", r"(?:columns|weights|each|or) kept\b|kept (?:or dropped|weight|one|position|tiles)", "what pruning keeps"),
     Use("ways", "dse/sparsity/rank.py", r"chosen in more than 2\^62 ways", "combinations, the word of combinatorics"),

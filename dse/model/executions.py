@@ -20,8 +20,9 @@ from dse.model import gain
 from dse.model.efficiency.constant import efficiency_paths
 from dse.model.memory_levels import memory_levels
 from dse.schema.accelerator import Accelerator
-from dse.schema.compute_unit import EXPANDED_SUFFIX, Expansion, Run, Unit
+from dse.schema.compute_unit import Unit
 from dse.schema.model_options import Fidelity
+from dse.schema.unit_run import EXPANDED_SUFFIX, Expansion, Run
 from dse.sparsity.format import Format
 from dse.sparsity.kinds import Dense
 from dse.sparsity.pattern import Pattern

@@ -22,8 +22,8 @@ import numpy as np
 from dse.base.number_format import NumberFormat
 from dse.model.executions import Execution
 from dse.networks.layers import LayerArrays, LayerMask, PerLayer
-from dse.schema.compute_unit import Run
 from dse.schema.model_options import ModelOptions
+from dse.schema.unit_run import Run
 from dse.sparsity import expectation
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Dense, Structured
 from dse.sparsity.layout import scale_bits

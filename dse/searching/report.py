@@ -18,7 +18,7 @@ from dse.model.executions import enabled_runs
 from dse.model.layer_results import layer_results
 from dse.model.network_terms import network_terms
 from dse.schema.accelerator import read_accelerator
-from dse.schema.compute_unit import EXPANDED_SUFFIX
+from dse.schema.unit_run import EXPANDED_SUFFIX
 from dse.searching import uncertainty
 from dse.searching.accuracy_uncertainty import SampledDesigns
 from dse.searching.archive import Archive

@@ -11,7 +11,7 @@ from dse.base.yaml_document import parse_document
 from dse.model.evaluate import evaluate
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
-from dse.schema.compute_unit import Run
+from dse.schema.unit_run import Run
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 from tests import oracle

@@ -15,8 +15,8 @@ from dse.model.stored_weights import store_weights
 from dse.model.terms import compulsory_terms
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
-from dse.schema.compute_unit import Run
 from dse.schema.model_options import ModelOptions
+from dse.schema.unit_run import Run
 from dse.sparsity import apply, encode_numbers, parse
 from dse.workload import Variant
 from tests.model.test_laws import network

@@ -40,8 +40,8 @@ from dse.model.cost.coefficients import (
     sram_area_scale,
 )
 from dse.model.cost.design import Design, relative_width
-from dse.schema.compute_unit import Run
 from dse.schema.memory_technology import BITS_PER_BYTE, memory_technologies
+from dse.schema.unit_run import Run
 from dse.sparsity.hierarchy import Hierarchy
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, VNMFamily
 from dse.sparsity.pattern import FloatOrArray, Pattern
