@@ -1,7 +1,6 @@
 """Accuracies of sparsity patterns that nobody trained, estimated from the saliency that their best masks keep.
 
-saliency             saliency of each weight of a layer
-network_weights      saliencies of a workload's layers, from a file of weights
+saliency             saliency of each weight of a layer, and of a workload's layers from a file of weights
 weight_distribution  weights assumed where none are at hand
 retained             saliency that the best masks of patterns keep, and the sparsity of unstructured pruning that keeps as much
 reference_curve      the measured curve of unstructured pruning
