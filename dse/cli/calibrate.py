@@ -26,7 +26,7 @@ from dse.calibrate.measured_launches import group_launches
 from dse.calibrate.measurement_set import MeasurementSet, load_measurements, pool
 from dse.calibrate.predictions import check_monotone
 from dse.cli import few_shapes
-from dse.cli.unused_options import refuse_unused
+from dse.cli.arguments.common import refuse_unused
 from dse.model.efficiency.attention_file import AttentionRecord
 from dse.model.efficiency.kernel_file import KernelRecord, load_efficiency_file
 from dse.model.efficiency.kernel_model import KernelModel

@@ -15,7 +15,7 @@ from dse.calibrate.choose_shapes import choose_launches, measurement_noise, rema
 from dse.calibrate.measured_launches import build_launches
 from dse.calibrate.measurement import Measurement
 from dse.calibrate.measurement_set import load_device
-from dse.cli.unused_options import refuse_unused
+from dse.cli.arguments.common import refuse_unused
 from dse.model.efficiency.interval import Z_SCORE
 from dse.model.efficiency.kernel_file import KernelRecord
 from dse.model.efficiency.kernel_model import KernelModel
