@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from dse.accuracy.estimation_models import model_for
 from dse.accuracy.interval import Interval
-from dse.accuracy.network_weights import read_network_weights
 from dse.accuracy.reference_curve import ReferenceCurve
 from dse.accuracy.retained import RetainedShares, retained_shares
-from dse.accuracy.saliency import SaliencyKind
-from dse.accuracy.structure_penalty import model_for
+from dse.accuracy.saliency import SaliencyKind, read_network_weights
 from dse.accuracy.weight_distribution import sampled_layers
 from dse.sparsity.pruned_pattern import PrunedPattern
 from dse.workload.schema import AccuracyRow

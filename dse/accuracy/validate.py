@@ -18,13 +18,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
-from dse.accuracy.equivalent_sparsity import EquivalentSparsityModel
+from dse.accuracy.estimation_models import (
+    EXPONENT,
+    EquivalentSparsityModel,
+    EstimationModel,
+    StructurePenaltyModel,
+    logit_shift,
+    sensitivity,
+)
 from dse.accuracy.interval import conformal_quantile, smallest_factor
 from dse.accuracy.published_points import NO_SIZE, PublishedGrid, PublishedPoint
 from dse.accuracy.reference_curve import ReferenceCurve
 from dse.accuracy.retained import RetainedShares, retained_shares
 from dse.accuracy.saliency import SaliencyKind
-from dse.accuracy.structure_penalty import EXPONENT, EstimationModel, StructurePenaltyModel, logit_shift, sensitivity
 from dse.accuracy.weight_distribution import sampled_layers
 from dse.sparsity.pattern import Pattern
 

@@ -8,13 +8,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dse.accuracy.equivalent_sparsity import COARSE_FACTOR, INTERVAL_FACTOR, EquivalentSparsityModel, is_coarse
 from dse.accuracy.estimate import measure_shares
+from dse.accuracy.estimation_models import (
+    COARSE_FACTOR,
+    INTERVAL_FACTOR,
+    EquivalentSparsityModel,
+    StructurePenaltyModel,
+    is_coarse,
+    model_for,
+)
 from dse.accuracy.interval import COVERAGE
 from dse.accuracy.published_points import PublishedGrid, measured_grids, published_grids
 from dse.accuracy.rank_agreement import RankAgreement, rank_agreement
 from dse.accuracy.retained import RetainedShares
-from dse.accuracy.structure_penalty import StructurePenaltyModel, model_for
 from dse.accuracy.validate import (
     MODELS,
     Case,

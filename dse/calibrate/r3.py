@@ -12,7 +12,8 @@ from dse.base.errors import InputError
 from dse.base.table_format import format_json
 from dse.model.executions import enabled_runs
 from dse.schema.accelerator import Accelerator, read_accelerator
-from dse.schema.compute_unit import Run, Unit
+from dse.schema.compute_unit import Unit
+from dse.schema.unit_run import Run
 from dse.sparsity.kinds import DENSE
 
 Row = dict[str, Any]  # keys of the JSON output

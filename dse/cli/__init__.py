@@ -6,7 +6,6 @@ completion                             names and files that a shell completes
 
 sweep, search                          evaluate a specification
 destination                            where a command writes, and what it may replace
-unused_options                         refuse options without effect
 dataset, show                          `dse plot`, `dse pareto` and `dse show` of a result
 html_report, explore                   `dse report` and `dse explore`
 descriptions                           `dse init`, `check`, `list`, `iso`, `pattern` and `schema`

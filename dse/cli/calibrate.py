@@ -26,7 +26,7 @@ from dse.calibrate.tables.exclusions import summarize_reasons
 from dse.calibrate.tables.launches import group_launches
 from dse.calibrate.tables.measurement_set import MeasurementSet, load_measurements, pool
 from dse.cli import few_shapes
-from dse.cli.unused_options import refuse_unused
+from dse.cli.arguments.common import refuse_unused
 from dse.model.efficiency.attention.record import AttentionRecord
 from dse.model.efficiency.efficiency_file import load_efficiency_file, shipped_kernels
 from dse.model.efficiency.kernels.launches import KernelKey, KernelLaunches

@@ -15,7 +15,7 @@ from dse.calibrate.fit.shape_selection import choose_launches, measurement_noise
 from dse.calibrate.tables.launches import build_launches
 from dse.calibrate.tables.measurement import Measurement
 from dse.calibrate.tables.measurement_set import load_device
-from dse.cli.unused_options import refuse_unused
+from dse.cli.arguments.common import refuse_unused
 from dse.model.efficiency.interval import Z_SCORE
 from dse.model.efficiency.kernels.model import KernelModel
 from dse.model.efficiency.kernels.record import KernelRecord

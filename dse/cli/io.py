@@ -17,7 +17,7 @@ from dse.base.output_file import check_writable, replace_file
 from dse.base.progress import shows_progress
 from dse.base.table_format import Row
 from dse.base.units import Capacity, parse_quantity
-from dse.cli.unused_options import refuse_unused
+from dse.cli.arguments.common import refuse_unused
 from dse.io_theory.bounds import NetworkSummary, capacity_for_lower_bound, lower_bound, upper_bound
 from dse.io_theory.connection_table import is_connection_table, read_network, read_order, write_order
 from dse.io_theory.generated_network import compact_growth, random_layers

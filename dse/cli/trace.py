@@ -15,7 +15,7 @@ from dse.base import catalog
 from dse.base.errors import InputError, ProblemCollector
 from dse.base.name_value import parse_pairs
 from dse.base.progress import shows_progress
-from dse.cli.unused_options import refuse_unused
+from dse.cli.arguments.common import refuse_unused
 from dse.readers.parsed_network import ParsedNetwork, Shape
 from dse.sparsity.statistics import BLOCKS, GROUPS, BlockSize
 from dse.trace.activations import count_recordings

@@ -5,7 +5,7 @@ from argparse import Namespace
 from dse.base.errors import InputError
 from dse.base.progress import announced_step
 from dse.calibrate import r3
-from dse.cli.unused_options import refuse_unused
+from dse.cli.arguments.common import refuse_unused
 from dse.model.cost.validate import report_errors
 
 USED: dict[str, set[str]] = {"cost": set(), "power": set(), "accuracy": {"data", "markdown"}}  # options that have an effect, besides --json

@@ -10,12 +10,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from dse.explaining.side import Side
-from dse.model import compaction, traffic, work
+from dse.model import compaction, traffic
 from dse.model.cost.energy import execution_preference
 from dse.model.host_time import HOST_RESOURCE, add_waits
 from dse.model.layer_times import layer_times, of_chosen
 from dse.model.rates import METADATA_BYTES, STORED_FLOPS, TRAFFIC, inverse_rates
 from dse.model.roofline import bounding_resource, choose
+from dse.model.stored_weights import store_weights
 from dse.model.terms import OVERHEAD_RESOURCE, LayerTerms
 from dse.workload import Variant
 
@@ -131,7 +132,7 @@ def _stored_bytes(side: Side, variant: Variant, terms: LayerTerms, choice: Int[n
     index = np.array([names[name] for name in terms.layers.name], int)
     values, metadata = np.zeros(len(index)), np.zeros(len(index))
     for number in np.unique(choice):
-        stored = work.store_weights(layers, compacted, terms.executions[number], side.dtype.number_format("weights"))
+        stored = store_weights(layers, compacted, terms.executions[number], side.dtype.number_format("weights"))
         positions = np.where(layers.has_weights, stored.metadata_bits / 8, 0.0)
         values = np.where(choice == number, (traffic.weight_bytes(layers, stored, side.dtype) - positions)[index], values)
         metadata = np.where(choice == number, positions[index], metadata)

@@ -22,8 +22,9 @@ from dse.model.memory_levels import capacity_paths
 from dse.model.rates import rate_paths
 from dse.model.terms import compulsory_terms
 from dse.schema.accelerator import Accelerator
-from dse.schema.compute_unit import Run, Unit
+from dse.schema.compute_unit import Unit
 from dse.schema.model_options import Fidelity
+from dse.schema.unit_run import Run
 from dse.sparsity.kinds import Dense
 
 COSTS = {"area": area, "power": power}  # quantities of the accelerator alone

@@ -9,8 +9,8 @@ from dse.base.display_units import format_quantity
 from dse.base.units import Quantity
 from dse.html_report.results_files import read_json
 from dse.schema.accelerator import Accelerator
-from dse.schema.compute_unit import Scores
 from dse.schema.model_options import ModelOptions
+from dse.schema.unit_run import Scores
 from dse.sweeping.plan import Plan
 from dse.workload import Variant, Workload
 

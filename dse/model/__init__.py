@@ -2,11 +2,11 @@
 
     network latency = sum over layers of count * ( min over legal executions of ( combine over resources of work / rate ) + overhead )
 
-work        work (FLOPs), stored_weights (as one execution stores them), traffic, operand_blocks and needed_inputs (compulsory bytes),
-            capacity, reuse and fusion (bytes against on-chip capacity), expanded (executions by windows over an expanded k); compaction
-            shrinks the layers next to structured pruning, layout_passes are the copies around layers whose kernels transpose,
-            footprint is the memory that a network occupies, attention_scores what a unit computes and reads that leaves scores of an
-            attention out, activation_zeros what it uses of activations with zeros
+work        work (FLOPs), stored_weights (as one execution stores them, also by windows over an expanded k), traffic, operand_blocks and
+            needed_inputs (compulsory bytes), capacity, reuse and fusion (bytes against on-chip capacity); compaction shrinks the layers
+            next to structured pruning, and leaves the copies around layers whose kernels transpose, footprint is the memory that a
+            network occupies, attention_scores what a unit computes and reads that leaves scores of an attention out, activation_zeros
+            what it uses of activations with zeros
 rate        peak * efficiency: executions (which unit may run which pattern) and memory_levels name the numbers that make up each
             rate, rates multiplies them, gain caps the speedup of a pattern; efficiency/ is constant (sol, r3) or fitted to measured
             kernels, which also have an overhead; host_time is what the host takes to launch the kernels of an eager network

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dse.networks.layers import PerLayer
-from dse.schema.compute_unit import Activations
+from dse.schema.unit_run import Activations
 from dse.sparsity.expectation import any_of
 from dse.sparsity.kinds import UNSTRUCTURED
 from dse.sparsity.pattern import Pattern

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dse.networks.layers import LayerArrays, LayerMask, PerLayer
-from dse.schema.compute_unit import Run, Scores
+from dse.schema.unit_run import Run, Scores
 from dse.sparsity.attention.family import AttentionFamily
 from dse.sparsity.attention.grammar import parse_attention
 from dse.sparsity.attention.kinds import FULL

@@ -1,10 +1,15 @@
-"""Compaction: structured pruning also shrinks the layers before and after the pruned one.
+"""What pruning a layer changes in the layers next to it: their size by compaction, the copies of transposed matrices.
 
-A layer without some of its rows has fewer output channels, so the next layers have fewer inputs (`row`). A layer that ignores some input
-channels makes the rows that produce them useless (`channel`, and `column` of a linear layer). Both follow the layer graph, through
-depthwise convolutions and elementwise layers, which keep channels separate. They end where channels are mixed or added to others, at
-normalisations and at attention: which channels remain there is unknown, so all are kept. A product of two tensors keeps at most the
-channels of the smaller one; several readers of a tensor may each need other channels.
+Compaction: structured pruning also shrinks the layers before and after the pruned one. A layer without some of its rows has fewer output
+channels, so the next layers have fewer inputs (`row`). A layer that ignores some input channels makes the rows that produce them useless
+(`channel`, and `column` of a linear layer). Both follow the layer graph, through depthwise convolutions and elementwise layers, which keep
+channels separate. They end where channels are mixed or added to others, at normalisations and at attention: which channels remain there is
+unknown, so all are kept. A product of two tensors keeps at most the channels of the smaller one; several readers of a tensor may each need
+other channels.
+
+Layout passes: the kernels of pruned layers may read and write transposed matrices, which the passes around them copy. PyTorch's 2:4
+kernels, for example, write transposed outputs (https://github.com/pytorch/pytorch/issues/118282). A conversion that `transposes` (see
+`dse.networks.layers`) then moves its elements even if nothing is quantised; if something is, one pass does both.
 """
 
 from collections.abc import Sequence
@@ -150,3 +155,24 @@ class _ChannelFlow:
 def _weighted_mean(shares: Sequence[float], weights: Sequence[float]) -> float:
     """Weighted mean; the plain mean if all weights are 0."""
     return float(np.average(shares, weights=weights if sum(weights) else None))
+
+
+def keep_needed_transposes(variant: Variant) -> Variant:
+    """The variant whose conversions transpose only next to its pruned layers: of `outputs` behind one, of `inputs` before one.
+
+    If the layer graph is unknown, all of them transpose as soon as any layer is pruned.
+    """
+    layers = variant.layers
+    if not layers.transposes.any():
+        return variant
+    return replace(variant, layers=replace(layers, transposes=layers.transposes & _serves_pruned_layer(layers, variant.is_pruned)))
+
+
+def _serves_pruned_layer(layers: LayerArrays, is_pruned: LayerMask) -> LayerMask:
+    if layers.graph is None:
+        return np.full(len(layers), is_pruned.any())
+    served = [
+        users if conversion == "inputs" else read
+        for conversion, read, users in zip(layers.conversion, layers.graph.reads, layers.graph.users, strict=True)
+    ]
+    return np.array([is_pruned[list(neighbours)].any() for neighbours in served], bool)

@@ -1,6 +1,6 @@
 """Executions: which unit may run which pattern, and which numbers of the description make up its rates.
 
-A run with `expanded` gives a second execution, which runs the patterns that its windows cover (`dse.model.expanded`).
+A run with `expanded` gives a second execution, which runs the patterns that its windows cover (`dse.model.stored_weights`).
 
 Each rate (peak * efficiency) is a product of numbers of the accelerator description, named by their dotted paths, so that a sweep
 over any of these numbers changes the rate and nothing else:
@@ -20,8 +20,9 @@ from dse.model import gain
 from dse.model.efficiency.constant import efficiency_paths
 from dse.model.memory_levels import memory_levels
 from dse.schema.accelerator import Accelerator
-from dse.schema.compute_unit import EXPANDED_SUFFIX, Expansion, Run, Unit
+from dse.schema.compute_unit import Unit
 from dse.schema.model_options import Fidelity
+from dse.schema.unit_run import EXPANDED_SUFFIX, Expansion, Run
 from dse.sparsity.format import Format
 from dse.sparsity.kinds import Dense
 from dse.sparsity.pattern import Pattern

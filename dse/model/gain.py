@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from dse.networks.layers import PerLayer
-from dse.schema.compute_unit import Run
+from dse.schema.unit_run import Run
 
 Times = TypeVar("Times")  # seconds, as arrays of NumPy or JAX
 

@@ -18,10 +18,9 @@ from dse.model import traffic
 from dse.model.attention_scores import attention_scores
 from dse.model.capacity import Product, attainable_bytes, lower_bound_bytes
 from dse.model.executions import Execution
-from dse.model.expanded import expansion_in_memory
 from dse.model.fusion import Fusion
 from dse.model.needed_inputs import input_uses, needed_input_share, skips_empty_columns
-from dse.model.stored_weights import StoredWeights
+from dse.model.stored_weights import StoredWeights, expansion_in_memory
 from dse.model.work import computed_share
 from dse.networks.layers import LayerArrays, PerLayer
 from dse.schema.model_options import ModelOptions

@@ -12,17 +12,16 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dse.base.dtype import OperandDtypes
-from dse.model import compaction, footprint, gain, traffic, work
+from dse.model import footprint, gain, traffic, work
+from dse.model.compaction import compact_variant, keep_needed_transposes
 from dse.model.executions import Execution, list_executions
-from dse.model.expanded import expansion_in_memory, may_expand
 from dse.model.footprint import Footprint
 from dse.model.host_time import HOST_RESOURCE, Host
-from dse.model.layout_passes import keep_needed_transposes
 from dse.model.memory_levels import memory_levels
 from dse.model.operand_blocks import check_whole_blocks
 from dse.model.rates import DENSE_FLOPS, METADATA_BYTES, STORED_FLOPS, TRAFFIC
 from dse.model.reuse import Reuse
-from dse.model.stored_weights import StoredWeights
+from dse.model.stored_weights import StoredWeights, expansion_in_memory, may_expand, store_weights
 from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import CAPACITY_FIDELITIES, ModelOptions
@@ -139,7 +138,7 @@ def compulsory_terms(
     cache, key = cache or WorkCache(), (id(variant), batch, dtype)
     compacted, layers = cache.get(key, _compact, variant, batch)
     weights = dtype.number_format("weights")
-    stored = [cache.get((*key, "stored", e), work.store_weights, layers, compacted, e, weights) for e in candidates]
+    stored = [cache.get((*key, "stored", e), store_weights, layers, compacted, e, weights) for e in candidates]
     legal, unsupported = _legal_executions(candidates, stored, compacted, options.dense_fallback)
     used = np.flatnonzero(legal.any(axis=0)).tolist()
     pairs = [(stored[number], candidates[number]) for number in used]
@@ -164,7 +163,7 @@ def compulsory_terms(
 
 def _compact(variant: Variant, batch: int) -> tuple[Variant, LayerArrays]:
     """A variant without the rows and columns that it removes and the copies that it does not need, and its layers at a batch size."""
-    compacted = keep_needed_transposes(compaction.compact_variant(variant))
+    compacted = keep_needed_transposes(compact_variant(variant))
     return compacted, compacted.layers.at_batch(batch)
 
 

@@ -16,10 +16,9 @@ from dse.base.dtype import OperandDtypes
 from dse.model.activation_zeros import fit_activation_pattern, used_share
 from dse.model.attention_scores import attention_scores
 from dse.model.executions import Execution
-from dse.model.expanded import expansion_in_memory
 from dse.model.needed_inputs import needed_input_share
 from dse.model.operand_blocks import bytes_in_rows, cached_bytes, cached_elements
-from dse.model.stored_weights import StoredWeights
+from dse.model.stored_weights import StoredWeights, expansion_in_memory
 from dse.networks.layers import LayerArrays, PerLayer
 from dse.schema.model_options import ConvolutionReads, ModelOptions
 from dse.sparsity.kinds import Structured

@@ -12,7 +12,7 @@ outputs are added to its result, as in residual connections. If every layer has 
 `per_channel`: each output channel of an elementwise layer depends only on the same channel of what it reads. `cache_elements`: elements of
 a layer's outputs that the key-value cache holds for one sample, those of earlier tokens included. `conversion`: an elementwise layer
 quantises the `inputs` of layers with weights, or scales their `outputs`; where operands are not quantised it takes no time, unless it
-also `transposes`: kernels of pruned layers then read and write transposed matrices, which it copies (`dse.model.layout_passes`).
+also `transposes`: kernels of pruned layers then read and write transposed matrices, which it copies (`dse.model.compaction`).
 
 A product of an attention may state `queries`, the query tokens of a sequence (0: not stated), and how many `sequences` of a sample
 (windows of an image) attend separately. With `causal` the last query is at the last key, and no query attends to later keys. n then counts

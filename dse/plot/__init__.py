@@ -6,8 +6,8 @@ and as CSV. The kinds and their needs are those of `dse.schema.figures`.
 kinds of figures: sparsity_roofline, speedup, axis, pareto, roofline, layers, capacity, efficiency, inputs
 figures of other commands: search, io, validation, waterfall, measured_accuracy
 accessor: `results.dse` of xarray datasets
-shared by figures: selection (what of a dataset is shown), style (colours, panels, legend), cloud (of very many points), labels (placement
-of text)
+shared by figures: selection (what of a dataset is shown), style (colours, panels, legend), uncertainty (intervals, estimates), cloud (of
+very many points), labels (placement of text)
 """
 
 from collections.abc import Callable, Iterable, Mapping

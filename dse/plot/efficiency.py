@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from dse.base.errors import InputError
 from dse.calibrate.efficiency_ratios import EfficiencyRatio, shipped_ratios
-from dse.model.expanded import can_execute
+from dse.model.stored_weights import can_execute
 from dse.plot import style
 from dse.plot.selection import Table, select_design
 from dse.sparsity.kinds import NM, UNSTRUCTURED

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from dse.base.display_units import DisplayUnit, format_quantity, select_unit
 from dse.base.errors import InputError, did_you_mean
-from dse.plot import style
+from dse.plot import style, uncertainty
 from dse.plot.cloud import is_wide, visible_points
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table
@@ -125,7 +125,7 @@ def draw_figure(dataset: xr.Dataset, front: xr.Dataset, pair: tuple[str, ...] | 
     better = f"better: {', '.join(f'{BETTER[way]} {_spaced(name)}' for name, way in directions.items())}"
     notes = [_common_coordinates(dataset), better, _size_note(front, records)]
     if {"accuracy", "accuracy_drop"} & set(directions):
-        notes.append(style.accuracy_note(rows))
+        notes.append(uncertainty.accuracy_note(rows))
     if left_out := len(fronts) - len(shown) // len(pairs):
         notes.append(f"{left_out} more fronts are in the table")
     style.add_legend(figure, axes, *notes, style.unverified_note(dataset))
@@ -182,9 +182,9 @@ def draw_panel(ax: Axes, cloud: Table, front: Table, x: str, y: str, styles: sty
         best_last = front if directions[x] == "maximize" else front[::-1]
         ax.plot(*_corners(best_last[x], best_last[y]), color="black", linewidth=0.8, label="Pareto front", zorder=2)
     for name, rows, curve_style in _by_pruning(front, styles):
-        look = curve_style | style.NO_LINE | style.legend_marker(rows, x, y)
+        look = curve_style | style.NO_LINE | uncertainty.legend_marker(rows, x, y)
         ax.plot(rows[x], rows[y], markersize=4.5, label=name, zorder=3, **look)
-        style.mark_uncertain_accuracies(ax, rows, x, y, curve_style, 4.5)
+        uncertainty.mark_uncertain_accuracies(ax, rows, x, y, curve_style, 4.5)
     knee = front[front.knee]
     ring: style.CurveStyle = {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
     ax.plot(knee[x], knee[y], linestyle="none", label="knee", zorder=4, **ring)

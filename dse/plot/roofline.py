@@ -18,7 +18,7 @@ from dse.base.display_units import DisplayUnit, format_number, format_quantity
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
 from dse.model.executions import Execution, list_executions
-from dse.model.work import gathered_pattern
+from dse.model.stored_weights import gathered_pattern
 from dse.plot import style
 from dse.plot.labels import HALO
 from dse.plot.selection import Table, first_dtype, layer_table, middle_batch, select_design, selected_accelerators, variant_indices

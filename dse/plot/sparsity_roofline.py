@@ -14,7 +14,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dse.plot import style
+from dse.plot import style, uncertainty
 from dse.plot.labels import Label, place_labels, share_labels
 from dse.plot.selection import Table, select_design, speedup_table
 from dse.schema.model_options import Fidelity
@@ -58,7 +58,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
             if len(scales) > 1 or ax.get_subplotspec().is_first_col():
                 ax.set_ylabel(_accuracy_axis(metrics[scale[0]][scale[1]], scale in relative), fontsize=9)
     model = f"{', '.join(dtypes)}, activations: {spec.model.activations}"
-    notes = model, style.probability_note(rows), style.accuracy_note(rows), note, style.unverified_note(dataset)
+    notes = model, uncertainty.probability_note(rows), uncertainty.accuracy_note(rows), note, style.unverified_note(dataset)
     style.add_legend(figure, axes.flat, "labels: sparsity", *notes)
     for ax, points in labels:
         place_labels(ax, share_labels(points) if len(points) > CROWDED else points, leaders=True)
@@ -111,7 +111,7 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles, accuracy_drop: 
         curve_style, ordered, (method, pattern) = styles[pair], curve.sort_values("sparsity"), cast(tuple[str, str], pair)
         if parse(pattern).density is not None:
             curve_style = curve_style | style.NO_LINE  # nothing lies between two variants of an N:M pattern
-        look = {"markersize": 4, "linewidth": 1.2} | curve_style | style.legend_marker(ordered, "speedup", "accuracy")
+        look = {"markersize": 4, "linewidth": 1.2} | curve_style | uncertainty.legend_marker(ordered, "speedup", "accuracy")
         ax.plot(ordered.speedup, ordered.accuracy, label=style.curve_label(method, pattern), **look)
         if "speedup_low" in ordered:
             interval = ordered.accuracy, ordered.speedup_low, ordered.speedup_high
@@ -119,8 +119,8 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles, accuracy_drop: 
             if curve_style["linestyle"] == "none":
                 ax.hlines(*interval, color=curve_style["color"], linewidth=0.8)
         if "faster_probability" in ordered:
-            style.fill_by_probability(ax, ordered.speedup, ordered.accuracy, ordered.faster_probability, curve_style, 4)
-        style.mark_uncertain_accuracies(ax, ordered, "speedup", "accuracy", curve_style, 4)
+            uncertainty.fill_by_probability(ax, ordered.speedup, ordered.accuracy, ordered.faster_probability, curve_style, 4)
+        uncertainty.mark_uncertain_accuracies(ax, ordered, "speedup", "accuracy", curve_style, 4)
         labels += [Label(point.speedup, point.accuracy, _label(point), curve_style["color"]) for point in ordered.itertuples()]
     _draw_baselines(ax, rows, accuracy_drop, metric)
     return labels

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dse.base.display_units import DisplayUnit
-from dse.plot import style
+from dse.plot import style, uncertainty
 from dse.plot.labels import Label, place_labels
 from dse.plot.selection import Table, select_design, speedup_table
 from dse.sparsity.grammar import parse
@@ -37,7 +37,7 @@ def draw_figure(dataset: xr.Dataset) -> tuple[Figure, pd.DataFrame]:
     style.label_edges(axes, "sparsity", "speedup over dense")
     spec = provenance.read_spec(dataset)
     model = f"fidelity: {spec.model.fidelity}, activations: {spec.model.activations}"
-    style.add_legend(figure, axes.flat, model, style.probability_note(rows), note, style.unverified_note(dataset))
+    style.add_legend(figure, axes.flat, model, uncertainty.probability_note(rows), note, style.unverified_note(dataset))
     for ax, stars in labels:
         place_labels(ax, stars, size=6.5)
     return figure, rows
@@ -72,7 +72,9 @@ def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles) -> list[Label]:
         if "speedup_low" in stars:
             ax.vlines(stars.sparsity, stars.speedup_low, stars.speedup_high, color="black", linewidth=0.8)
         if "faster_probability" in stars:
-            style.fill_by_probability(ax, stars.sparsity, stars.speedup, stars.faster_probability, {"marker": "*", "color": "black"}, 6)
+            uncertainty.fill_by_probability(
+                ax, stars.sparsity, stars.speedup, stars.faster_probability, {"marker": "*", "color": "black"}, 6
+            )
     sparsity = np.linspace(0, 0.99, 200)
     ax.plot(sparsity, 1 / (1 - sparsity), color=style.GREY, linestyle=":", linewidth=1, label="1 / density", gid=style.REFERENCE)
     ax.axhline(1.0, color=style.GREY, linewidth=0.8, label=style.DENSE_BASELINE, gid=style.REFERENCE)
@@ -89,7 +91,7 @@ def _draw_curve(ax: Axes, curve: Table, label: str, curve_style: style.CurveStyl
     if "speedup_low" in curve:
         ax.fill_between(curve.sparsity, curve.speedup_low, curve.speedup_high, color=curve_style["color"], alpha=0.15, linewidth=0)
     if "faster_probability" in curve:
-        style.fill_by_probability(ax, curve.sparsity, curve.speedup, curve.faster_probability, curve_style, curve_style["markersize"])
+        uncertainty.fill_by_probability(ax, curve.sparsity, curve.speedup, curve.faster_probability, curve_style, curve_style["markersize"])
 
 
 def _curve_label(method: str, pattern: str) -> str:

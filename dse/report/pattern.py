@@ -7,9 +7,9 @@ from typing import Any
 from dse.base import catalog
 from dse.base.errors import InputError
 from dse.base.table_format import Row, format_json
-from dse.model.work import gathered_pattern
+from dse.model.stored_weights import gathered_pattern
 from dse.schema.accelerator import Accelerator, read_accelerator
-from dse.schema.compute_unit import Run
+from dse.schema.unit_run import Run
 from dse.sparsity.format import Combinatorial, DenseFormat, candidate_formats
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import DENSE, VNM_COLUMNS, BlockFamily, Structured, VNMFamily

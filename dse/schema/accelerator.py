@@ -18,14 +18,14 @@ from dse.base.table_format import html_table
 from dse.base.units import Quantity
 from dse.base.yaml_document import YamlDocument, load_document, to_yaml_types
 from dse.schema.accelerator_checks import impossible_costs, resource_errors
-from dse.schema.compute_unit import Identifier, Run, Scores, Unit, rename_synonyms
+from dse.schema.compute_unit import Identifier, Unit
 from dse.schema.device import Cost, Memory, Overhead
 from dse.schema.dotted_paths import has_child, leaf_paths, set_value
 from dse.schema.links import NO_LINKS, Links, resolve_links
 from dse.schema.macro_parameters import add_links, check_complete, check_stated_twice, state_directly
 from dse.schema.memory_technology import add_technology_numbers
+from dse.schema.unit_run import Run, Scores, describe_run, rename_synonyms
 from dse.sparsity.grammar import PatternAliases
-from dse.sparsity.kinds import DENSE
 
 
 class Accelerator(StrictModel):
@@ -268,7 +268,7 @@ class Accelerator(StrictModel):
     def _repr_html_(self) -> str:
         """A table of all quantities and runs with their own sources, for notebooks."""
         rows = {path: (path, quantity.text, quantity.kind, quantity.source) for path, quantity in self.quantities().items()}
-        rows |= {path: (path, _format_run(run), run.kind, run.source) for path, run in self._runs().items()}
+        rows |= {path: (path, describe_run(run), run.kind, run.source) for path, run in self._runs().items()}
         rows |= {path: (path, str(scores), scores.kind, scores.source) for path, scores in self.scores().items()}
         caption = f"{self.name}: {self.description or 'an accelerator'}; source unless given below: {self.source}"
         return html_table(caption, ("path", "value", "kind", "source"), [rows[path] for path in self._paths_with_parents() if path in rows])
@@ -277,14 +277,6 @@ class Accelerator(StrictModel):
         """Every dotted path, each parent before its children."""
         parts = [path.split(".") for path in self._paths]
         return list(dict.fromkeys(".".join(names[:count]) for names in parts for count in range(1, len(names) + 1)))
-
-
-def _format_run(run: Run) -> str:
-    """'2:4 stored as nm_index, disabled', 'dense, scores of causal'."""
-    stored = "" if run.pattern == DENSE else f" stored as {run.format.kind}"
-    expanded = "" if run.expanded == "none" else f", expanded {run.expanded.replace('_', ' ')}"
-    scores = "" if run.scores is None else f", scores of {' '.join(map(str, run.scores.patterns))}"
-    return f"{run.pattern}{stored}{expanded}{scores}{'' if run.enabled else ', disabled'}"
 
 
 def _rename_run_keys(data: Mapping[str, Any]) -> Mapping[str, object]:

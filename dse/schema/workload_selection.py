@@ -1,17 +1,40 @@
 """The schema of a workload in a specification: which of its variants are evaluated, and on which inputs."""
 
 import itertools
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    Tag,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
-from dse.base.strict_model import AllDifferent, StrictModel, field_error
-from dse.schema.assumed_drops import AssumedDrops, read_drops
-from dse.sparsity.grammar import read_pattern_aliases
+from dse.base.errors import did_you_mean
+from dse.base.strict_model import AllDifferent, KeyPath, StrictModel, field_error, nested_field_errors, validation_errors
+from dse.sparsity.grammar import parse, read_pattern_aliases
+from dse.sparsity.pattern import Pattern
+from dse.workload.accuracy_drop import AccuracyDrop, parse_accuracy_drop
 from dse.workload.schema import ConcretePattern
 
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Drops = dict[Pattern, AccuracyDrop]
+_DROP_SCHEMA = {"type": ["number", "string"]}
+AssumedDrops = Annotated[
+    Drops,
+    PlainValidator(dict),  # of what `read_drops` has read
+    PlainSerializer(lambda drops: {str(pattern): drop.exact_text for pattern, drop in drops.items()}),
+    WithJsonSchema({"anyOf": [_DROP_SCHEMA, {"type": "object", "additionalProperties": _DROP_SCHEMA}]}),
+]
 
 
 class HypotheticalPatterns(StrictModel):
@@ -55,6 +78,49 @@ class HypotheticalPatterns(StrictModel):
                 fix = "write 'densities: from_method' or a list, as in '[0.5, 0.25]'"
                 raise field_error(f"'{pattern}' has no density of its own", fix)
         return self
+
+
+def read_drops(value: object, listed: Sequence[Pattern] | None, aliases: Mapping[str, Pattern]) -> Drops:
+    """The drop of each pattern that has one; raises a validation error with every problem.
+
+    `listed`: the patterns that the entry lists, None where these are not valid; `aliases`: user-defined names of patterns.
+    """
+    if isinstance(value, list):
+        raise field_error("a list does not say which pattern has which drop", 'write a mapping, as in \'{"2:4": 0.5, "1:4": 2}\'')
+    if not isinstance(value, Mapping):
+        return dict.fromkeys(listed or (), _read_drop(value))
+    drops, errors = Drops(), list[tuple[KeyPath, PydanticCustomError]]()
+    for name, stated in value.items():
+        pattern = drop = None
+        try:
+            pattern = _read_drop_pattern(str(name), drops, listed, aliases)
+        except PydanticCustomError as error:
+            errors.append(((name,), error))
+        try:
+            drop = _read_drop(stated)
+        except PydanticCustomError as error:
+            errors.append(((name,), error))
+        if pattern is not None and drop is not None:
+            drops[pattern] = drop
+    if errors:
+        raise nested_field_errors("accuracy_drop", errors)
+    return drops
+
+
+def _read_drop(stated: object) -> AccuracyDrop:
+    with validation_errors():
+        return parse_accuracy_drop(stated)
+
+
+def _read_drop_pattern(text: str, known: Drops, listed: Sequence[Pattern] | None, aliases: Mapping[str, Pattern]) -> Pattern:
+    """The pattern of a drop, which the entry lists once."""
+    with validation_errors():
+        pattern = parse(text, aliases)
+    if listed is not None and pattern not in listed:
+        raise field_error(f"'{text}' is not in 'list'", did_you_mean(text, map(str, listed)))
+    if pattern in known:
+        raise field_error(f"'{text}' has an accuracy drop already, under another name", "keep one of them")
+    return pattern
 
 
 def _methods_tag(value: object) -> str:

@@ -20,10 +20,9 @@ from dse.model.terms import WorkCache
 from dse.searching.batch_evaluator import Batch, differentiable_evaluate_batch
 from dse.searching.categorical_config import CategoricalConfig, NetworkRun, build_config
 from dse.searching.network_results import Allowed, Choice, NetworkResults
-from dse.searching.over_networks import Base, evaluate_base
+from dse.searching.over_networks import Base, Excess, Objectives, evaluate_base, score_designs
 from dse.searching.problem import SearchProblem
 from dse.searching.robust import EfficiencySamples
-from dse.searching.scores import Excess, Objectives, score_designs
 from dse.searching.space import DesignMatrix, Space
 from dse.searching.variant_results import evaluate_variants
 from dse.workload import Variant

@@ -13,9 +13,8 @@ from dse.model.cost.area import area
 from dse.model.cost.design import Design
 from dse.model.cost.power import power
 from dse.searching.categorical_config import CategoricalConfig
-from dse.searching.over_networks import Base, OverNetworks, take_variants
+from dse.searching.over_networks import Base, OverNetworks, round_scores, score_designs, take_variants
 from dse.searching.problem import SearchProblem
-from dse.searching.scores import round_scores, score_designs
 from dse.searching.variant_choice import VariantRule
 from dse.sparsity.pattern import FloatOrArray
 

@@ -1,9 +1,11 @@
-"""Results of a design over several networks: first those of each network, then one figure over all of them.
+"""Results of a design over several networks, by which it is scored: those of each network, combined to one figure.
 
 Seconds and joules of different networks are not comparable. Their weighted geometric mean is: a change of scale of one network changes
 the mean of every design by the same factor. The worst network is the one with the worst figure relative to its base: the same network,
 dense, on the accelerator as described. Latency, energy and EDP of the worst network are then scaled by the geometric mean of the bases, so
 that the design with the least `latency` is the one with the most `performance`.
+
+Designs are ranked by their scores: objectives to be minimised, and how far each constraint is exceeded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +24,7 @@ from dse.model.cost.power import static_power
 from dse.model.layer_times import latency_samples
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.terms import WorkCache
-from dse.schema.search import ResultConstraint
+from dse.schema.search import ResultConstraint, SearchSpec
 from dse.searching.batch_evaluator import Batch, compiled_evaluate_batch
 from dse.searching.categorical_config import NetworkRun, build_config
 from dse.searching.problem import SearchProblem
@@ -30,8 +32,11 @@ from dse.searching.space import Space
 
 HIGHER_IS_BETTER = ("performance", "speedup", "throughput")
 RATIOS = ("performance", "speedup", "occupancy")  # comparable between networks as they are
+SIGNIFICANT_DIGITS = 12  # of scores: differences between compilers must not decide
 
 Results = Mapping[str, ArrayT]  # by name
+Objectives = Float[np.ndarray, "design objective"]  # to be minimised
+Excess = Float[np.ndarray, "design constraint"]  # how far each constraint is exceeded
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +134,35 @@ class OverNetworks:
         results = [{**combined, **{name: values[network] for name, values in each.items()}} for network in networks]
         excesses = [constraint.excess(constraint.expression.evaluate(one, array_module)) + 0 * one["latency"] for one in results]
         return array_module.stack(excesses).max(axis=0)
+
+
+def score_designs(
+    search: SearchSpec, over_networks: OverNetworks, combined: Results[np.ndarray], each: Results[np.ndarray], count: int
+) -> tuple[Objectives, Excess]:
+    """Objectives and excesses of `count` designs from their results, over the networks and of each.
+
+    Infinite where an expression has no finite real value.
+    """
+    with np.errstate(all="ignore"):
+        objectives = [sign * expression.evaluate(combined) * np.ones(count) for expression, sign in search.objectives]
+        excess = [over_networks.excess(bound, combined, each) * np.ones(count) for bound in search.bounds]
+    return _stack(objectives, count), _stack(excess, count)
+
+
+def round_scores(values: np.ndarray) -> np.ndarray:
+    """Values to `SIGNIFICANT_DIGITS`."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = 10.0 ** (SIGNIFICANT_DIGITS - 1 - np.floor(np.log10(np.abs(values))))
+        return np.where(np.isfinite(scale) & np.isfinite(values), np.round(values * scale) / scale, values)
+
+
+def _stack(columns: Sequence[np.ndarray], count: int) -> Float[np.ndarray, "design column"]:
+    return round_scores(np.stack([_to_finite(column) for column in columns], axis=1)) if columns else np.zeros((count, 0))
+
+
+def _to_finite(values: np.ndarray) -> np.ndarray:
+    """Replace what is not a finite real number by infinity, the worst value."""
+    return np.where(np.isfinite(values) & (np.imag(values) == 0), np.real(values), np.inf)
 
 
 def take_variants(values: ArrayT, choice: ArrayT, array_module: ModuleType = np) -> ArrayT:

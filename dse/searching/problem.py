@@ -27,9 +27,8 @@ from dse.schema.search import AccuracyTolerance, SearchSpec
 from dse.schema.sweep import SweepSpec, read_sweep
 from dse.schema.workload_selection import WorkloadSelection
 from dse.searching.assumed_variants import describe_assumptions
+from dse.searching.bracketed_networks import Brackets, FixedRun, add_fixed_runs, fixed_settings, list_dtypes, select_networks
 from dse.searching.feasible_variants import list_excluded, select_feasible
-from dse.searching.fixed_runs import Brackets, FixedRun, add_fixed_runs, fixed_settings, list_dtypes
-from dse.searching.network_selection import select_networks
 from dse.searching.space import Space
 from dse.searching.space_builder import build_space
 from dse.sweeping.descriptions import hash_descriptions, load_accelerators, load_workloads

@@ -1,6 +1,7 @@
-"""Report a search: the table of the best designs, the Pareto front as a dataset, and existing devices for comparison."""
+"""Report a search: a table of its best designs with notes, the Pareto front as a dataset, existing devices for comparison."""
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -18,14 +19,15 @@ from dse.model.executions import enabled_runs
 from dse.model.layer_results import layer_results
 from dse.model.network_terms import network_terms
 from dse.schema.accelerator import read_accelerator
-from dse.schema.compute_unit import EXPANDED_SUFFIX
+from dse.schema.unit_run import EXPANDED_SUFFIX
 from dse.searching import uncertainty
 from dse.searching.accuracy_uncertainty import SampledDesigns
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
 from dse.searching.problem import SearchProblem
 from dse.searching.simplicity import simplify_designs
-from dse.searching.space import Space
+from dse.searching.space import DesignMatrix, Dimension, Space
+from dse.sweeping.model_warnings import capacity_note, on_chip_capacities
 from dse.workload import Variant
 
 TABLE_ROWS = 10  # best designs in the table
@@ -94,6 +96,45 @@ def inferred_accuracies(archive: Archive) -> str:
     listed = "; ".join(f"{' and '.join(names)} {'runs' if len(names) == 1 else 'run'} {text}" for text, names in networks.items())
     kinds = [word for word in ("estimated", "interpolated", "assumed") if any(word in variant.accuracy_kind for variant in inferred)]
     return f"the accuracy of the best pattern is {' and '.join(kinds)}, not measured: {listed}" if inferred else ""
+
+
+def list_notes(archive: Archive) -> list[str]:
+    """Notes about the best design: a low performance behind a high speedup, and capacities that do not matter under the options."""
+    return [*_slower_than_described(archive), *_idle_capacities(archive)]
+
+
+def _slower_than_described(archive: Archive) -> Iterator[str]:
+    """A search for speedup finds designs on which the dense network is slow, too."""
+    evaluator = archive.evaluator
+    performance = float(evaluator.evaluate(_best_design(archive))["performance"][0])
+    if performance < 1 and any("speedup" in objective.names for objective, _ in evaluator.problem.search.objectives):
+        yield (
+            f"the best design is slower than the accelerator as described (performance {performance:.3g}): 'speedup' is over the dense "
+            "network on the same design, 'performance' is over that on the described one"
+        )
+
+
+def _idle_capacities(archive: Archive) -> Iterator[str]:
+    evaluator, best = archive.evaluator, _best_design(archive)
+    paths = on_chip_capacities(evaluator.space.accelerator)
+    for number, dimension in enumerate(evaluator.space.dimensions):
+        if dimension.path in paths:
+            designs = np.repeat(best, 2, axis=0)
+            designs[:, number] = _ends(dimension)
+            smallest, largest = evaluator.evaluate(evaluator.space.canonicalize(designs))["latency"]
+            yield from filter(None, [capacity_note(dimension.path, float(smallest / largest), evaluator.problem.options)])
+
+
+def _best_design(archive: Archive) -> DesignMatrix:
+    return archive.designs[[archive.best_index()]]
+
+
+def _ends(dimension: Dimension) -> tuple[float, float]:
+    """The smallest and the largest value of a number, as columns of designs have them."""
+    if dimension.continuous:
+        return float(dimension.axis.values.min()), float(dimension.axis.values.max())
+    choices = dimension.axis.values[: dimension.choices]
+    return float(choices.argmin()), float(choices.argmax())
 
 
 def _describe_assumed(evaluator: Evaluator, choice: Int[np.ndarray, "network point"]) -> dict[str, tuple[str, np.ndarray]]:

@@ -21,16 +21,22 @@ from dse.model.host_time import HOST_PATHS, host_warnings
 from dse.model.memory_levels import memory_level_warnings
 from dse.model.rates import rate_paths
 from dse.schema.model_options import CAPACITY_FIDELITIES
-from dse.searching import samplers
 from dse.searching.accuracy_uncertainty import sample_designs
 from dse.searching.analysis import compute_elasticities, compute_regret, estimate_importances, hypervolume_histories, search_randomly
 from dse.searching.archive import Archive
 from dse.searching.evaluator import Evaluator
 from dse.searching.local_search import refine
-from dse.searching.notes import list_notes
+from dse.searching.optuna_study import finish_stale_trials, open_study, recall_trials
 from dse.searching.problem import load_problem
-from dse.searching.report import best_designs_attributes, best_designs_table, front_dataset, inferred_accuracies, simplify_reported
-from dse.searching.samplers import evaluate_all
+from dse.searching.report import (
+    best_designs_attributes,
+    best_designs_table,
+    front_dataset,
+    inferred_accuracies,
+    list_notes,
+    simplify_reported,
+)
+from dse.searching.samplers import evaluate_all, run_trials
 from dse.sweeping.linked_axes import changed_paths
 from dse.sweeping.model_warnings import ModelWarning
 
@@ -117,19 +123,19 @@ def run_search(evaluator: Evaluator, name: str, storage: str | BaseStorage | Non
 def _run_sampler(evaluator: Evaluator, name: str, storage: str | BaseStorage | None, resume: bool, join: bool, progress: bool) -> Archive:
     """Run Optuna's trials; returns an archive of all trials of the study, those of other workers included."""
     archive, search = Archive(evaluator), evaluator.problem.search
-    study = samplers.open_study(name, evaluator.problem, storage, resume, join)
+    study = open_study(name, evaluator.problem, storage, resume, join)
     if resume:
-        samplers.recall_trials(archive, study)
-        samplers.finish_stale_trials(archive, study)
+        recall_trials(archive, study)
+        finish_stale_trials(archive, study)
     with tqdm(total=search.trials, initial=archive.evaluated_count, unit=" designs", disable=not progress) as bar:
 
         def advance(count: int, best: str) -> None:
             bar.set_postfix_str(best, refresh=False)
             bar.update(count)
 
-        samplers.run_trials(archive, study, advance)
+        run_trials(archive, study, advance)
     archive = Archive(evaluator)
-    samplers.recall_trials(archive, study)
+    recall_trials(archive, study)
     return archive
 
 

@@ -16,7 +16,7 @@ from dse.model.host_time import HOST_PATHS
 from dse.model.memory_levels import capacity_paths
 from dse.schema.accelerator import Accelerator
 from dse.schema.sweep import FreeAxis, RangeAxis, SweepSpec
-from dse.searching.fixed_runs import chosen_settings, list_dtypes
+from dse.searching.bracketed_networks import chosen_settings, list_dtypes
 from dse.searching.space import VALUES_PER_OCTAVE, Dimension, LinkedGrid, Space
 from dse.sweeping.axis import ROUNDING, Axis, parse_axis
 from dse.sweeping.linked_axes import check_linked_values

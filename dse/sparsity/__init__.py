@@ -1,12 +1,11 @@
 """Sparsity patterns, storage formats and pruning.
 
 A pattern says which elements of a weight matrix may be nonzero (`pattern`, `kinds`, `hierarchy`, `grammar`; `pruned_pattern` with
-a sparsity). A format says how many bits it
-takes to store their positions (`format`, `rank`, `layout`); `encoding` writes and reads these bits (with `tree` and `rank_code`). `windows`
-covers a pattern by windows of another. `pruning` finds the best mask of a pattern, `mask` checks a mask, `statistics` counts a real one and
-`activation_statistics` recorded activations, and `expectation` and `columns` compute means over random masks. `quantize` writes and reads
-matrices in number formats with scales (`number_codes` the single numbers), and `scales` counts the bits of these. The patterns of attention
-scores are in `attention`.
+a sparsity). A format says how many bits it takes to store their positions (`format`, `layout`, `rank`); `encoding` writes and reads these
+bits (with `tree` and `rank`). `windows` covers a pattern by windows of another. `pruning` finds the best mask of a pattern, `mask` checks a
+mask, `statistics` counts a real one and `activation_statistics` recorded activations, and `expectation` and `columns` compute means over
+random masks. `quantize` writes and reads matrices in number formats with scales (`number_codes` the single numbers), whose bits `layout`
+counts, too. The patterns of attention scores are in `attention`.
 
 >>> import numpy as np
 >>> from dse.sparsity import apply

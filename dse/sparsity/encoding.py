@@ -10,14 +10,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from dse.base.errors import InputError
-from dse.sparsity import rank_code, tree
+from dse.sparsity import tree
 from dse.sparsity.format import Format
 from dse.sparsity.kinds import BlockFamily, VNMFamily
 from dse.sparsity.layout import ROOT, Layout, StorageCost
 from dse.sparsity.mask import legal
 from dse.sparsity.pattern import FibreCounts, Pattern
-from dse.sparsity.rank import Rank
-from dse.sparsity.rank_code import Bits, Fibres
+from dse.sparsity.rank import (
+    Bits,
+    Fibres,
+    Rank,
+    count_bits,
+    read_coordinates,
+    read_fibres,
+    read_numbers,
+    write_coordinates,
+    write_fibres,
+    write_numbers,
+)
 from dse.sparsity.tree import Mask
 
 
@@ -40,11 +50,11 @@ def encode(weights: np.ndarray, pattern: Pattern, form: Format) -> Encoded:
     for rank, fibres, level in _ranks(layout, stored):
         if parent.pointer:
             offsets = np.concatenate([[0], fibres.sum(axis=1).cumsum()])
-            chunks.append(rank_code.write_numbers(offsets, int(parent.pointer.value)))
+            chunks.append(write_numbers(offsets, int(parent.pointer.value)))
         if layout.coordinate:
-            chunks.append(rank_code.write_coordinates(fibres, int(stored.shape[1]), int(layout.coordinate.value)))
+            chunks.append(write_coordinates(fibres, int(stored.shape[1]), int(layout.coordinate.value)))
         elif not rank.needs_no_bits(level):
-            chunks.append(rank_code.write_fibres(rank, fibres))
+            chunks.append(write_fibres(rank, fibres))
         parent = rank
     values = tree.pad_to_tiles(weights, pattern)[stored]
     return Encoded(pattern, form, (weights.shape[0], weights.shape[1]), values, np.concatenate(chunks))
@@ -75,7 +85,7 @@ def count(mask: Mask, pattern: Pattern, form: Format) -> StorageCost:
             bits += parent.pointer.value * (len(fibres) + 1)
             fits &= int(fibres.sum()) < 2**parent.pointer.value
         if not rank.needs_no_bits(level):
-            bits += rank_code.count_bits(rank, fibres)
+            bits += count_bits(rank, fibres)
         fits &= bool(rank.numbers_fit(level.size))
         parent = rank
     return StorageCost(float(stored.sum()), bits, fits)
@@ -115,13 +125,13 @@ def _read_ranks(encoded: Encoded, layout: Layout, shape: tuple[int, ...]) -> Ite
         if parent.pointer:
             width = int(parent.pointer.value)
             used = width * (number + 1)
-            kept, bits = np.diff(rank_code.read_numbers(bits[:used], number + 1, width)), bits[used:]
+            kept, bits = np.diff(read_numbers(bits[:used], number + 1, width)), bits[used:]
         if layout.coordinate:
             width = int(layout.coordinate.value)
-            fibres, bits = rank_code.read_coordinates(bits, encoded.values.size, (shape[0], shape[1]), width), bits[:0]
+            fibres, bits = read_coordinates(bits, encoded.values.size, (shape[0], shape[1]), width), bits[:0]
         elif rank.needs_no_bits(level):
             fibres = np.ones((number, size), bool)
         else:
-            fibres, bits = rank_code.read_fibres(rank, bits, kept, size)
+            fibres, bits = read_fibres(rank, bits, kept, size)
         yield fibres
         parent = rank

@@ -30,7 +30,7 @@ from dse.sparsity.number_codes import (
     write_codes,
 )
 from dse.sparsity.pattern import Pattern
-from dse.sparsity.rank_code import Bits
+from dse.sparsity.rank import Bits
 from dse.sparsity.tree import Mask
 
 

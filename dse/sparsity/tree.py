@@ -16,8 +16,7 @@ from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, Dense, Structured
 from dse.sparsity.layout import Layout
 from dse.sparsity.mask import split_into_tiles
 from dse.sparsity.pattern import Pattern
-from dse.sparsity.rank import Rank
-from dse.sparsity.rank_code import Fibres, distances
+from dse.sparsity.rank import Fibres, Rank, distances
 
 Mask = Bool[np.ndarray, "m k"]
 

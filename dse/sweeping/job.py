@@ -2,11 +2,14 @@
 
 A job is one variant, with those of equal layers, on one assignment of the outer-loop axes, to be evaluated on the grid of all rate axes.
 Its proportional layers are merged, and its layers are grouped by the axes that they depend on.
+
+Variants that differ in labels or accuracy only are evaluated once: several methods that prune to the same densities, or one method with
+several recipes or tasks, give the same layers.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -18,13 +21,18 @@ from dse.model.network_terms import complete_terms, efficiency_of
 from dse.model.rates import factored_inverse_rates
 from dse.model.roofline import NetworkWork
 from dse.model.terms import LayerTerms, compulsory_terms
+from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
-from dse.sweeping.distinct_variants import group_equal_variants
 from dse.sweeping.plan import Plan
 from dse.workload import Variant
 
 LARGE_GRID = 2**22  # designs from which on layers are grouped: every group costs at least one call
 LARGE_SAMPLES = 2**14  # the same of samples: every shape of groups is compiled
+LABELS = {
+    *("method", "nominal_sparsity", "densities_from", "combined_with", "metric"),
+    *("accuracy", "accuracy_low", "accuracy_high", "dense_accuracy", "accuracy_kind", "accuracy_source", "assumed_drop"),
+}
+"""The fields of a variant on which no latency depends."""
 
 
 @dataclass(frozen=True)
@@ -165,3 +173,24 @@ def _groups(network: NetworkWork, job: Job, plan: Plan) -> list[LayerGroup]:
 
 def _preference(job: Job, plan: Plan) -> np.ndarray:
     return execution_preference(job.terms, job.accelerator, plan.accelerators[job.indices["accelerator"]])
+
+
+def group_equal_variants(variants: Sequence[Variant]) -> list[tuple[int, ...]]:
+    """Indices of the variants of each kind of work, in the order of the first of each."""
+    groups: dict[Hashable, list[int]] = {}
+    for number, variant in enumerate(variants):
+        groups.setdefault(_work_key(variant), []).append(number)
+    return [tuple(numbers) for numbers in groups.values()]
+
+
+def _work_key(variant: Variant) -> Hashable:
+    """Equal for variants whose layers are stored and executed in the same way."""
+    return tuple(_hashable(getattr(variant, field.name)) for field in fields(variant) if field.name not in LABELS)
+
+
+def _hashable(value: object) -> Hashable:
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if isinstance(value, Mapping):
+        return frozenset((key, _hashable(each)) for key, each in value.items())
+    return id(value) if isinstance(value, LayerArrays) else value  # the variants of a workload share their layers

@@ -13,10 +13,9 @@ import xarray as xr
 from dse.base.errors import InputError
 from dse.sweeping import store
 from dse.sweeping.accuracy_losses import has_accuracy_intervals, sample_dataset_accuracies, sample_drops
-from dse.sweeping.candidates import select_candidates
 from dse.sweeping.front_probability import MAX_POINTS, front_probability
 from dse.sweeping.objectives import ACCURACY_DROP, Signs, objective_bits, objective_columns, objective_signs, with_accuracy_drop
-from dse.sweeping.pareto_front import hypervolume, knee, nondominated, round_to_bits
+from dse.sweeping.pareto_front import hypervolume, knee, nondominated, round_to_bits, select_candidates
 
 MAX_MANY_OBJECTIVE_POINTS = 1000  # of four or more objectives: their hypervolume takes a second or so
 GROUP_NAMES = ("workload", "batch")  # coordinates that a hardware design does not set: points that differ in them do not compete

@@ -12,12 +12,20 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 import dse
-from dse.accuracy.equivalent_sparsity import VALUE_SPREAD, EquivalentSparsityModel, is_coarse
 from dse.accuracy.estimate import estimate_accuracies
+from dse.accuracy.estimation_models import (
+    EXPONENT,
+    MAX_SHIFT,
+    VALUE_SPREAD,
+    EquivalentSparsityModel,
+    StructurePenaltyModel,
+    is_coarse,
+    logit_shift,
+    model_for,
+)
 from dse.accuracy.interval import Interval, conformal_quantile, smallest_factor
 from dse.accuracy.reference_curve import ReferenceCurve, choose_curve
 from dse.accuracy.retained import RetainedShares
-from dse.accuracy.structure_penalty import EXPONENT, MAX_SHIFT, StructurePenaltyModel, logit_shift, model_for
 from dse.base.errors import InputError
 from dse.cli.entry import main
 from dse.sparsity.grammar import parse

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dse.accuracy import equivalent_sparsity, structure_penalty
+from dse.accuracy import estimation_models
 from dse.accuracy.published_points import CURVES, published_grids
 from dse.accuracy.rank_agreement import RankAgreement, rank_agreement
 from dse.accuracy.validate import Case, coverage, fit_model, make_cases, model_errors, network_of, pattern_of
@@ -39,12 +39,12 @@ def test_published_losses_are_compared_on_the_scale_of_the_curve(cases):
 
 def test_the_constants_that_ship_are_those_of_the_published_points(cases):
     perplexity, accuracy = fit_model(cases, True), fit_model(cases, False)
-    assert isinstance(perplexity, structure_penalty.StructurePenaltyModel)
-    assert perplexity.penalty == pytest.approx(structure_penalty.PENALTY, abs=0.01)
-    assert perplexity.factor == pytest.approx(structure_penalty.INTERVAL_FACTOR, abs=0.003)
-    assert accuracy.factor == pytest.approx(equivalent_sparsity.INTERVAL_FACTOR, abs=0.001)
-    shifts = [structure_penalty.logit_shift(case.sparsity, case.equivalent_sparsity) for case in cases if case.curve.is_logarithmic]
-    assert max(shifts) <= structure_penalty.MAX_SHIFT
+    assert isinstance(perplexity, estimation_models.StructurePenaltyModel)
+    assert perplexity.penalty == pytest.approx(estimation_models.PENALTY, abs=0.01)
+    assert perplexity.factor == pytest.approx(estimation_models.PENALTY_INTERVAL_FACTOR, abs=0.003)
+    assert accuracy.factor == pytest.approx(estimation_models.INTERVAL_FACTOR, abs=0.001)
+    shifts = [estimation_models.logit_shift(case.sparsity, case.equivalent_sparsity) for case in cases if case.curve.is_logarithmic]
+    assert max(shifts) <= estimation_models.MAX_SHIFT
 
 
 def test_no_alternative_has_a_smaller_error_with_the_network_left_out(cases):
@@ -83,8 +83,8 @@ def measured() -> list[Case]:
 
 
 def test_fine_patterns_of_measured_networks_are_within_the_intervals_of_published_points(measured):
-    fine = [case for case in measured if not equivalent_sparsity.is_coarse(case.point.request.pattern)]
-    model = equivalent_sparsity.EquivalentSparsityModel()
+    fine = [case for case in measured if not estimation_models.is_coarse(case.point.request.pattern)]
+    model = estimation_models.EquivalentSparsityModel()
     within = [case for case in fine if model.reaches(*case.place)]
     assert len(within) == 45
     assert np.mean([model.interval(*case.place).contains(case.point.value) for case in within]) >= 0.9
@@ -92,8 +92,8 @@ def test_fine_patterns_of_measured_networks_are_within_the_intervals_of_publishe
 
 
 def test_the_factor_of_coarse_patterns_is_that_of_measured_networks(measured):
-    coarse = [case for case in measured if equivalent_sparsity.is_coarse(case.point.request.pattern)]
-    assert fit_model(coarse, False).factor == pytest.approx(equivalent_sparsity.COARSE_FACTOR, abs=0.01)
+    coarse = [case for case in measured if estimation_models.is_coarse(case.point.request.pattern)]
+    assert fit_model(coarse, False).factor == pytest.approx(estimation_models.COARSE_FACTOR, abs=0.01)
 
 
 def test_no_alternative_is_better_on_measured_networks(measured):

@@ -11,9 +11,8 @@ from scipy.special import comb
 from scipy.stats import halfnorm
 
 from dse.accuracy.estimate import measure_shares
-from dse.accuracy.network_weights import read_network_weights
 from dse.accuracy.retained import retained_saliency
-from dse.accuracy.saliency import layer_saliency
+from dse.accuracy.saliency import layer_saliency, read_network_weights
 from dse.accuracy.weight_distribution import TYPICAL, WeightDistribution, sampled_layers, scale_spread
 from dse.base import catalog
 from dse.base.errors import InputError

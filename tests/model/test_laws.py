@@ -11,7 +11,7 @@ from dse.base.yaml_document import parse_document
 from dse.model.evaluate import evaluate
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
-from dse.schema.compute_unit import Run
+from dse.schema.unit_run import Run
 from dse.sparsity.grammar import parse
 from dse.workload import Variant
 from tests import oracle
@@ -206,6 +206,7 @@ def test_a_full_matrix_in_any_format_never_beats_dense(form, m, k, n):
     from dse.base.dtype import OperandDtypes
     from dse.model import traffic, work
     from dse.model.executions import Execution
+    from dse.model.stored_weights import store_weights
     from dse.schema.model_options import ModelOptions
 
     pattern = parse("block:4x4" if form == "bsr" else "unstructured")
@@ -214,7 +215,7 @@ def test_a_full_matrix_in_any_format_never_beats_dense(form, m, k, n):
     dtype = OperandDtypes.model_validate("fp16")
     runs = (Run.model_validate({"pattern": str(p), "format": {"kind": kind}}) for p, kind in ((pattern, form), ("dense", "dense")))
     sparse, dense = (Execution("u", "r", run, ("p",), None, None, "m") for run in runs)
-    stored = [work.store_weights(variant.layers, variant, execution, dtype.number_format("weights")) for execution in (sparse, dense)]
+    stored = [store_weights(variant.layers, variant, execution, dtype.number_format("weights")) for execution in (sparse, dense)]
     flops = [work.stored_flops(variant.layers, variant, s, e)[0] for s, e in zip(stored, (sparse, dense), strict=True)]
     every = ModelOptions(inputs="all")  # nearly full rows of B are not all of them, by 1e-12
     moved = [traffic.compulsory_bytes(variant.layers, variant, s, e, dtype, every)[0] for s, e in zip(stored, (sparse, dense), strict=True)]

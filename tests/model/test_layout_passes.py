@@ -7,7 +7,7 @@ import pytest
 
 import dse
 from dse.base.errors import InputError
-from dse.model.layout_passes import keep_needed_transposes
+from dse.model.compaction import keep_needed_transposes
 from dse.sparsity import parse
 from dse.workload import Variant
 

@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 import dse
 from dse.base.dtype import OperandDtypes
 from dse.base.errors import InputError
-from dse.model import footprint, traffic, work
+from dse.model import footprint, traffic
 from dse.model.executions import Execution
 from dse.model.operand_blocks import cached_elements, check_whole_blocks
+from dse.model.stored_weights import store_weights
 from dse.model.terms import compulsory_terms
 from dse.networks.layers import LayerArrays, LayerRow
 from dse.schema.accelerator import Accelerator
-from dse.schema.compute_unit import Run
 from dse.schema.model_options import ModelOptions
+from dse.schema.unit_run import Run
 from dse.sparsity import apply, encode_numbers, parse
 from dse.workload import Variant
 from tests.model.test_laws import network
@@ -27,7 +28,7 @@ SPARSE_24 = {"pattern": "2:4", "format": {"kind": "nm_index"}}
 def weight_bytes(m: int, k: int, dtype: str, run: dict, pattern: str = "dense", density: float = 1.0) -> float:
     variant, *_ = network([{"kind": "gemm", "m": m, "k": k, "n": 8, "count": 1}], pattern, density)
     execution, roles = Execution("u", "r", Run.model_validate(run), ("p",), None, None, "m"), OperandDtypes.model_validate(dtype)
-    stored = work.store_weights(variant.layers, variant, execution, roles.number_format("weights"))
+    stored = store_weights(variant.layers, variant, execution, roles.number_format("weights"))
     return float(traffic.weight_bytes(variant.layers, stored, roles)[0])
 
 

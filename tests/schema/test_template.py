@@ -15,12 +15,13 @@ from dse.base.errors import InputError
 from dse.base.yaml_document import parse_document
 from dse.cli.entry import main
 from dse.schema.accelerator import Accelerator
-from dse.schema.compute_unit import Activations, Run, Unit
+from dse.schema.compute_unit import Unit
 from dse.schema.device import Cost, Memory, Overhead
 from dse.schema.json_schema import SCHEMAS, Kind
 from dse.schema.search import SearchSpec
 from dse.schema.sweep import SweepSpec
 from dse.schema.template import new_files
+from dse.schema.unit_run import Activations, Run
 from dse.schema.workload_selection import HypotheticalPatterns, WorkloadSelection
 from dse.workload import tables
 from dse.workload.schema import Description, PublishedCounts

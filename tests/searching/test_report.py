@@ -17,7 +17,7 @@ from dse.report.show_results import result_tables
 from dse.searching import report, run
 from dse.searching.analysis import compute_elasticities
 from dse.searching.archive import MAX_BEST, Archive
-from dse.searching.notes import list_notes
+from dse.searching.report import list_notes
 from dse.searching.samplers import evaluate_all
 from dse.searching.simplicity import complexity, simplify_designs
 from dse.sweeping.model_warnings import ModelWarning

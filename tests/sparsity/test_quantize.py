@@ -13,8 +13,8 @@ from dse.base.errors import InputError
 from dse.base.number_format import number_format
 from dse.sparsity import apply, parse, random_mask
 from dse.sparsity.format import BSR, CSR, Bitmask, Delta, default_format
+from dse.sparsity.layout import scale_bits
 from dse.sparsity.quantize import count_number_bits, decode_numbers, encode_numbers
-from dse.sparsity.scales import scale_bits
 
 NAMES = ["mxfp8", "mxfp6", "mxfp4", "nvfp4", "fp8_block", "fp8_block128", "mxint8"]
 TEXTS = [

@@ -7,9 +7,9 @@ import pytest
 import xarray as xr
 
 from dse.sparsity.grammar import parse
-from dse.sweeping import distinct_variants, run
+from dse.sweeping import job, run
 from dse.sweeping.compile import CompiledSweep
-from dse.sweeping.distinct_variants import group_equal_variants
+from dse.sweeping.job import group_equal_variants
 from dse.sweeping.plan_builder import load_plan
 
 
@@ -57,7 +57,7 @@ def test_evaluating_equal_variants_once_changes_no_result(folder, monkeypatch, f
     compiled = CompiledSweep.of_plan(plan)
     assert len(compiled.jobs) == 2 * (1 + 3 + 1 + 1)  # batches x (baseline, obert, dense, magnitude)
     once = run.evaluate(compiled)
-    monkeypatch.setattr(distinct_variants, "_work_key", id)
+    monkeypatch.setattr(job, "_work_key", id)
     every = CompiledSweep.of_plan(plan)
     assert len(every.jobs) == 2 * (1 + 9 + 1 + 1)
     xr.testing.assert_identical(once.drop_attrs(deep=False), run.evaluate(every).drop_attrs(deep=False))

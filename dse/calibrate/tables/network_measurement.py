@@ -14,7 +14,7 @@ from dse.base.strict_model import StrictModel, field_error, validation_errors
 from dse.calibrate.published.read import convert_rows
 from dse.calibrate.published.vllm_networks import VLLM_NETWORKS
 from dse.calibrate.tables.measurement import check_density
-from dse.schema.compute_unit import Expansion
+from dse.schema.unit_run import Expansion
 from dse.sparsity.grammar import PatternField
 
 NumberedRows = list[tuple[int, "NetworkRow"]]

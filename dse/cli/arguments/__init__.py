@@ -1,6 +1,6 @@
 """The options of every subcommand, by what the subcommand is about.
 
-common         what all subcommands share: a sentence, examples, `-q` and `-v`
+common         what all subcommands share: a sentence, examples, `-q` and `-v`, options without effect
 evaluation     sweep, search
 results        show, plot, pareto, report, explore, explain
 networks       trace, io

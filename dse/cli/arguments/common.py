@@ -1,11 +1,15 @@
-"""What the options of all subcommands share."""
+"""What the options of all subcommands share.
+
+An option that has no effect together with others is an error, so that no option is ignored silently.
+"""
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
-from dse.base.errors import did_you_mean
+from dse.base.errors import InputError, Problem, did_you_mean
 
 INVALID_CHOICE = re.compile(r"(?P<start>.*invalid choice: '(?P<word>[^']*)') \(choose from (?P<choices>.*)\)", re.DOTALL)
 
@@ -58,3 +62,14 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_force(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace a file or store that exists and is named by an option or argument")
+
+
+def refuse_unused(options: Namespace, names: Iterable[str], where: str) -> None:
+    """Raise InputError with every option among `names` that is given; `where` says without or after what it has no effect."""
+    given = [name for name in names if getattr(options, name) not in (None, False, [])]
+    if given:
+        raise InputError.from_problems(Problem(f"has no effect {where}", "leave it out", key=_as_written(name)) for name in given)
+
+
+def _as_written(name: str) -> str:
+    return "-o" if name == "out" else f"--{name.replace('_', '-')}"

@@ -13,8 +13,8 @@ design                numbers of a description, some of them replaced by arrays
 coefficients          published and assumed ones (coefficients.yaml) and fitted ones (fitted.yaml), with their scaling to the process
 clock                 clock under load, and the supply voltage that it needs
 action_energy         energy of an operation and of a byte: as a description states it, else by the model
-memory_interface      area of the interfaces to memory outside the die
-area, power, energy   the three equations; area also of sparse patterns, energy also of layers, where it decides between executions
+area, power, energy   the three equations; area also of sparse patterns and memory interfaces, energy also of layers, where it decides
+                      between executions
 manufacturing         cost of good dies and interposers (manufacturing.yaml)
 fit, validate         the fit to published dies (devices.csv), its error when each die is left out
 """

@@ -6,9 +6,8 @@ the memory technology, for on-chip memory scaled with the process.
 """
 
 from dse.model.cost.clock import supply_voltage
-from dse.model.cost.coefficients import PowerCoefficients, energy_scale, fitted_coefficients, published_coefficients
+from dse.model.cost.coefficients import DEFAULT_TECHNOLOGY, PowerCoefficients, energy_scale, fitted_coefficients, published_coefficients
 from dse.model.cost.design import Design, relative_width
-from dse.model.cost.memory_interface import DEFAULT_TECHNOLOGY, is_on_chip
 from dse.schema.memory_technology import memory_technologies
 from dse.sparsity.pattern import FloatOrArray
 
@@ -27,7 +26,7 @@ def energy_per_byte(design: Design, memory: str) -> FloatOrArray:
     stated = design.value(f"memory.{memory}.energy")
     if stated is not None:
         return stated
-    if not is_on_chip(design, memory):
+    if not design.is_on_chip(memory):
         return memory_technologies()[DEFAULT_TECHNOLOGY].energy.value
     published = published_coefficients()
     return published.sram.value * energy_scale(design.process) / energy_scale(published.sram_process.value)

@@ -7,10 +7,8 @@
 The matrix unit is the one with the highest peak, such as tensor cores. `fixed`, `matrix`, `vector` and `sram` are coefficients of
 fitted.yaml, `half` is `fixed_half` of coefficients.yaml. s_logic and s_sram scale with the process. Operations a cycle are the peak over
 its clock: a unit that reaches its peak at a lower clock needs more multipliers. The fixed area (links to the host and to other chips,
-control) is that of a large die, and a small one has a share of it. The interface is that of the memory technology, a share of a stack or
-device for each share of its bandwidth; it is mostly physical layer, which does not shrink (LLMCompass, Zhang et al. 2024, cost_model.py,
-where only its controller does). The coefficients belong to a family of designs (`cost.family`). A published area includes what the model
-does not know about a device, so a variation of the device is anchored to it.
+control) is that of a large die, and a small one has a share of it. The coefficients belong to a family of designs (`cost.family`). A
+published area includes what the model does not know about a device, so a variation of the device is anchored to it.
 
 The sparsity share is the area that sparse patterns add to a matrix unit, relative to the area of the dense unit:
 
@@ -21,12 +19,19 @@ The sparsity share is the area that sparse patterns add to a matrix unit, relati
 A choice that several multipliers share (blocks, vectors, rows) is divided among them; whole rows and columns cost nothing, nor do blocks of
 a whole tile. The runs of a unit share one selection network: the widest one. Vector units need none, because each lane has its own
 operands. All shares are assumed (see `coefficients.yaml`).
+
+The interface to memory outside the die is that of a channel (as described, or of its memory technology), as many as the bandwidth takes,
+otherwise that of HBM2E. It is mostly physical layer, which does not shrink (LLMCompass, Zhang et al. 2024, cost_model.py, where only its
+controller does).
+
+    interface = area of a channel * bandwidth / (width * rate)
 """
 
 from math import inf, prod
 
 from dse.model.cost.clock import unit_clock
 from dse.model.cost.coefficients import (
+    DEFAULT_TECHNOLOGY,
     AreaCoefficients,
     check_process,
     fitted_coefficients,
@@ -35,8 +40,8 @@ from dse.model.cost.coefficients import (
     sram_area_scale,
 )
 from dse.model.cost.design import Design, relative_width
-from dse.model.cost.memory_interface import interface_area, is_on_chip
-from dse.schema.compute_unit import Run
+from dse.schema.memory_technology import BITS_PER_BYTE, memory_technologies
+from dse.schema.unit_run import Run
 from dse.sparsity.hierarchy import Hierarchy
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS, Block, BlockFamily, VNMFamily
 from dse.sparsity.pattern import FloatOrArray, Pattern
@@ -113,9 +118,31 @@ def area_drivers(design: Design) -> dict[str, FloatOrArray]:
     }
 
 
+def channel_count(design: Design, memory: str) -> FloatOrArray | None:
+    """Channels, devices or stacks that the bandwidth of a memory level takes; None where width, rate or bandwidth is not known."""
+    bandwidth, width, rate = (design.value(f"memory.{memory}.{key}") for key in ("bandwidth", "width", "rate"))
+    return None if bandwidth is None or width is None or rate is None else bandwidth * BITS_PER_BYTE / (width * rate)
+
+
+def interface_area(design: Design) -> FloatOrArray:
+    """Area [m^2] of the interfaces of all memory levels outside the die."""
+    default = memory_technologies()[DEFAULT_TECHNOLOGY]
+    total: FloatOrArray = 0.0
+    for name in design.accelerator.memory:
+        bandwidth = design.value(f"memory.{name}.bandwidth")
+        if bandwidth is None or design.is_on_chip(name):
+            continue
+        interface, channels = design.value(f"memory.{name}.interface"), channel_count(design, name)
+        if interface is None or channels is None:
+            total = total + default.interface.value * bandwidth / default.bandwidth.value
+        else:
+            total = total + interface * channels
+    return total
+
+
 def on_chip_capacity(design: Design) -> FloatOrArray:
     """Capacity [B] of all memory levels on the die that state one."""
-    capacities = [design.value(f"memory.{name}.capacity") for name in design.accelerator.memory if is_on_chip(design, name)]
+    capacities = [design.value(f"memory.{name}.capacity") for name in design.accelerator.memory if design.is_on_chip(name)]
     return sum(capacity for capacity in capacities if capacity is not None)
 
 

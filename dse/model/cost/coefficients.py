@@ -21,6 +21,7 @@ from dse.sparsity.pattern import FloatOrArray
 FOLDER = Path(__file__).parent
 REFERENCE_PROCESS = 7e-9  # m
 PROCESS_PATH = "cost.process"  # the dotted path of the process in a description
+DEFAULT_TECHNOLOGY = "hbm2e"  # of memory outside the die that states none
 
 
 class AreaPerOperation(Quantity):

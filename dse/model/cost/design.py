@@ -10,6 +10,7 @@ import numpy as np
 
 from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.schema.accelerator import Accelerator
+from dse.schema.memory_technology import ON_CHIP
 from dse.sparsity.pattern import FloatOrArray
 
 REFERENCE_BITS = 16
@@ -79,6 +80,11 @@ class Design:
         """Rates [FLOP/s] of the matrix unit and of all vector units together."""
         vector_rates = [self.rate(name) for name in self.accelerator.units if name != self.matrix_unit]
         return {"matrix": self.rate(self.matrix_unit), "vector": sum(vector_rates)}
+
+    def is_on_chip(self, memory: str) -> bool:
+        """Whether a memory level is SRAM on the die: as its technology says, else every level but the outermost."""
+        technology = self.accelerator.memory[memory].technology
+        return memory != self.accelerator.outermost if technology is None else technology == ON_CHIP
 
     @property
     def process(self) -> FloatOrArray:

@@ -19,7 +19,7 @@ from dse.base.errors import did_you_mean
 from dse.base.input_file import read_rows
 from dse.base.strict_model import StrictModel, field_error
 from dse.base.units import Quantity, parse_quantity
-from dse.model.cost.area import area_drivers, fixed_share, operations_per_cycle
+from dse.model.cost.area import area_drivers, fixed_share, interface_area, operations_per_cycle
 from dse.model.cost.coefficients import (
     FOLDER,
     AreaCoefficients,
@@ -30,7 +30,6 @@ from dse.model.cost.coefficients import (
     published_coefficients,
 )
 from dse.model.cost.design import Design
-from dse.model.cost.memory_interface import interface_area
 from dse.model.cost.power import memory_power, power_drivers
 from dse.schema.accelerator import Accelerator
 from dse.schema.device import DesignFamily

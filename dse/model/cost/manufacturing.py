@@ -16,10 +16,9 @@ from pydantic import Field
 from dse.base.strict_model import StrictModel
 from dse.base.units import Area, Length, Quantity, SourceKind
 from dse.base.yaml_document import load_document
-from dse.model.cost.area import area
+from dse.model.cost.area import area, channel_count
 from dse.model.cost.coefficients import FOLDER, check_process
 from dse.model.cost.design import Design
-from dse.model.cost.memory_interface import channel_count
 from dse.sparsity.pattern import FloatOrArray
 
 STACKED = ("hbm2", "hbm2e", "hbm3", "hbm3e", "hbm4")  # technologies that need an interposer

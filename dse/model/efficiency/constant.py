@@ -6,8 +6,8 @@ Deep Neural Networks": R = W / (P * E)). `calibrated`: E depends on the layer an
 
 from collections.abc import Iterable
 
-from dse.schema.compute_unit import Run
 from dse.schema.model_options import Fidelity
+from dse.schema.unit_run import Run
 
 EFFICIENCY_KEYS: dict[Fidelity, tuple[str, ...]] = {"sol": (), "r3": ("efficiency",), "capacity": (), "calibrated": ()}
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dse.base.errors import InputError
-from dse.sparsity.attention.containment import contains
-from dse.sparsity.attention.family import parse_family
+from dse.sparsity.attention.family import contains, parse_family
 from dse.sparsity.attention.grammar import parse_attention
 from dse.sparsity.attention.pattern import AttentionPattern, FixedPattern
 from tests.sparsity.attention.masks import score_mask
