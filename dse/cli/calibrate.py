@@ -17,7 +17,7 @@ from dse.calibrate.attention.measurement import is_attention_table
 from dse.calibrate.fit.checkpoint import Checkpoint
 from dse.calibrate.fit.discrepancy import predict_from_library, with_discrepancy
 from dse.calibrate.fit.export import build_record, format_efficiency_file
-from dse.calibrate.fit.intervals import half_widths_of
+from dse.calibrate.fit.intervals import half_widths_of, similar_to_few
 from dse.calibrate.fit.joint import JointFit, fit_jointly
 from dse.calibrate.fit.kernel import MAX_COMPARED, MIN_SHAPES, fit_kernel, stratify
 from dse.calibrate.fit.parameters import bootstrap
@@ -175,7 +175,7 @@ def _add_intervals(fit: JointFit, measurements: MeasurementSet, others: Sequence
     sampled = bootstrap(fit.model, stratify(fit.launches, MAX_COMPARED), options.samples, options.seed, fit.prior)
     check_monotone(replace(sampled, discrepancy=None), fit.launches)
     completed = fit._replace(model=with_discrepancy(sampled, fit.launches))
-    return build_record(completed, measurements, half_widths_of(fit, others))
+    return build_record(completed, measurements, half_widths_of(fit, others), similar_to_few(fit, others))
 
 
 def _command(options: Namespace) -> str:

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -65,7 +66,8 @@ def _choose(device: Accelerator, pattern: Pattern, dtype: OperandDtypes, count: 
     if not selection.predictions:
         return f"'{device.name}', {execution.name}: measured already, by {selection.label(0)}"
     prior, record = selection.predictions[0].distribution, selection.kernels[0]
-    key, noise = record.key, measurement_noise(record.half_width or record.error)
+    key = replace(record.key, device=device.name, unit=execution.unit, dtype=dtype.compute)
+    noise = measurement_noise(record.half_width or record.error)
     density = pattern.density or 0.25
     about = {"device": device.name, "kernel": "", "pattern": pattern, "dtype": dtype, "density": density, "time_ms": np.nan}
     sizes = product(OUTPUTS, INPUTS, TOKENS)

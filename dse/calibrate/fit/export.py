@@ -39,8 +39,13 @@ HEADER = """# Parameters of measured kernels. `low` and `high` are the 90% inter
 ASSUMED_SHARE = 0.7  # of the deviation of the prior, above which a parameter counts as not determined by the measurements
 
 
-def build_record(fit: JointFit, measurements: MeasurementSet, half_widths: HalfWidths | None = None) -> KernelRecord:
-    """The record of a fitted kernel with the half widths of the 90% interval of the logarithm of its times."""
+def build_record(
+    fit: JointFit, measurements: MeasurementSet, half_widths: HalfWidths | None = None, similar: Sequence[KernelRecord] = ()
+) -> KernelRecord:
+    """The record of a fitted kernel with the half widths of the 90% interval of the logarithm of its times.
+
+    They hold in the measured ranges of sizes, of a kernel with few shapes also in those of `similar` kernels, which are its prior.
+    """
     model, launches, prior = fit
     of_parameters = replace(model, discrepancy=None)
     key, rows = model.key, rows_by_kernel(measurements)[model.key]
@@ -57,7 +62,7 @@ def build_record(fit: JointFit, measurements: MeasurementSet, half_widths: HalfW
         density=(round_estimate(launches.density.min()), round_estimate(launches.density.max())), staged=model.staged_bytes,
         rates=_record_rates(launches.rates),
         half_width=None if half_widths is None else round_estimate(half_widths.of_parameters),
-        sizes=tuple((float(size.min()), float(size.max())) for size in (launches.m, launches.k, launches.n)),
+        sizes=_measured_sizes(launches, similar),
         discrepancy=None if model.discrepancy is None or half_widths is None
         else DiscrepancyRecord.of(model.discrepancy, round_estimate(half_widths.corrected)),
     )  # fmt: skip
@@ -82,6 +87,13 @@ def _represent_text(dumper: _BlockDumper, text: str) -> yaml.ScalarNode:
 
 
 _BlockDumper.add_representer(str, _represent_text)
+
+
+def _measured_sizes(launches: KernelLaunches, similar: Sequence[KernelRecord]) -> tuple[tuple[float, float], ...]:
+    """Least and greatest m, k and n of the launches and of similar kernels."""
+    measured = [(size.min(), size.max()) for size in (launches.m, launches.k, launches.n)]
+    by_size = zip(measured, *(kernel.sizes for kernel in similar if kernel.sizes), strict=True)
+    return tuple((float(min(low for low, _ in ranges)), float(max(high for _, high in ranges))) for ranges in by_size)
 
 
 def _record_rates(rates: DeviceRates) -> RatesRecord:

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from dse.accuracy.interval import conformal_quantile
 from dse.calibrate.fit.discrepancy import with_discrepancy
 from dse.calibrate.fit.joint import JointFit
-from dse.calibrate.fit.kernel import MIN_SHAPES, stratify
+from dse.calibrate.fit.kernel import stratify
 from dse.calibrate.fit.parameters import fit_parameters, posterior_deviation
 from dse.model.efficiency.interval import LEVEL, Z_SCORE
 from dse.model.efficiency.kernels.launches import KernelLaunches
@@ -22,6 +22,7 @@ from dse.model.efficiency.parameter import Distribution
 
 MAX_GROUPS = 20  # up to this number shapes are left out one by one, beyond in groups
 MANY_SHAPES, FEW_GROUPS = 200, 5  # groups of so many shapes that further fits would differ little
+SIMILAR_WEIGHT = 2  # shapes that the spread of similar kernels counts as: their half widths differ by factors of two
 REFIT_LAUNCHES = 256  # launches that parameters are fitted to again, from those of all launches
 
 
@@ -78,18 +79,31 @@ class HalfWidths(NamedTuple):
     corrected: float
 
 
-def half_widths_of(fit: JointFit, others: Sequence[KernelRecord] = ()) -> HalfWidths:
-    """Half widths of a fitted kernel, from leave-one-shape-out residuals.
+def similar_to_few(fit: JointFit, others: Sequence[KernelRecord]) -> list[KernelRecord]:
+    """The other kernels of its kind, if a kernel has few shapes of its own; none otherwise. They are the prior of its parameters."""
+    if len(set(fit.launches.shapes)) >= MAX_GROUPS:
+        return []
+    return [kernel for kernel in others if kernel.key.group == fit.model.key.group and kernel.key != fit.model.key]
 
-    For few shapes of a kind of kernel that others of `others` have, from the half widths of those, and from what the measurements leave
-    open of the parameters.
-    """
-    model, launches, prior = fit
-    similar = [kernel for kernel in others if kernel.key.group == model.key.group and kernel.key != model.key]
-    if similar and len(set(launches.shapes)) < MIN_SHAPES:
-        deviation = model.log_time_gradient(launches) * posterior_deviation(model, launches, prior)
-        open_width = Z_SCORE * float(np.linalg.norm(deviation, axis=1).max())
-        half_width = float(np.hypot(np.median([kernel.half_width or kernel.error for kernel in similar]), open_width))
+
+def half_widths_of(fit: JointFit, others: Sequence[KernelRecord] = ()) -> HalfWidths:
+    """Half widths of a fitted kernel, from leave-one-shape-out residuals; for few shapes also from those of similar kernels."""
+    if similar := similar_to_few(fit, others):
+        half_width = _half_width_from_few(fit, float(np.median([kernel.half_width or kernel.error for kernel in similar])))
         return HalfWidths(half_width, half_width)
+    model, launches, prior = fit
     groups = group_shapes(launches)
     return HalfWidths(*(conformal_half_width(residuals, groups) for residuals in leave_one_shape_out_residuals(model, launches, prior)))
+
+
+def _half_width_from_few(fit: JointFit, of_similar: float) -> float:
+    """Half width of a kernel with few shapes: Student's t with the variance of their residuals, to which that of similar kernels adds as if
+    it had been seen in `SIMILAR_WEIGHT` shapes. A single shape has no residual, but leaves parameters open."""
+    model, launches, prior = fit
+    count, variance = len(set(launches.shapes)), (of_similar / Z_SCORE) ** 2
+    if count == 1:
+        open_deviation = np.linalg.norm(model.log_time_gradient(launches) * posterior_deviation(model, launches, prior), axis=1).max()
+        return Z_SCORE * float(np.hypot(np.sqrt(variance), open_deviation))
+    residuals, _ = leave_one_shape_out_residuals(model, launches, prior)
+    pooled = (SIMILAR_WEIGHT * variance + count * np.mean(residuals**2)) / (SIMILAR_WEIGHT + count)
+    return float(stdtrit(SIMILAR_WEIGHT + count, (1 + LEVEL) / 2) * np.sqrt(pooled))

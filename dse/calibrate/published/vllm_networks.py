@@ -37,6 +37,8 @@ def _convert_row(row: Cells) -> Cells:
     tokens, (dtype, pruned_dtype) = int(row["tokens"]), DTYPES[row["dtype"]]
     is_prefill, tokens_per_second = row["phase"] == "prefill", float(row["dense_tokens_per_s"])
     sequence = min(tokens, PROMPT) if is_prefill else CACHED
+    if is_prefill and tokens % sequence:
+        raise RowLeftOut(f"prompts of unequal lengths ({PROMPT:,} tokens and a rest)")
     time = 1e3 * (tokens if is_prefill else tokens * (DECODE_PROMPT + GENERATED) / _full_steps(tokens)) / tokens_per_second
     return {
         "device": device_name(row["device"]), "workload": WORKLOADS[row["model"]], "pattern": row["pattern"],

@@ -41,6 +41,10 @@ from dse.workload import Variant, tables
 
 Samples = Float[np.ndarray, "sample"]
 
+# Standard deviation of the logarithm of the host's time where one other network shows it: the networks of the shipped table are 15% off
+# by two or more others (`describe_errors`); twice that is assumed.
+ONE_NETWORK_DEVIATION = 0.3
+
 
 @dataclass(frozen=True, eq=False)
 class MeasuredNetwork:
@@ -181,7 +185,8 @@ def _with_host_times(networks: Sequence[MeasuredNetwork], launches: Sequence[flo
     """The networks with the time of the host by the runs of other networks, where one of these is of the same machine."""
     others = {name: [run for run in runs if run.workload != name] for name in {network.row.workload for network in networks}}
     fits = {name: fit_host(of_others) for name, of_others in others.items() if of_others}
-    deviations = {name: np.sqrt(np.mean(np.log(left_out_ratios(others[name]) or [1.0]) ** 2)) for name in fits}
+    ratios = {name: left_out_ratios(others[name]) for name in fits}
+    deviations = {name: np.sqrt(np.mean(np.log(each) ** 2)) if each else ONE_NETWORK_DEVIATION for name, each in ratios.items()}
     for network, count in zip(networks, launches, strict=True):
         row, fit = network.row, fits.get(network.row.workload)
         is_known = fit is not None and row.runtime == "eager" and row.device in fit.scales

@@ -192,7 +192,7 @@ def _execution_efficiency(
     launch, unit, memory = np.choose(nearest, [kernel.model.time_components(launches, moved) for kernel in kernels])
     factors = np.ones((3, 1, len(layers)))
     if with_samples:
-        of_kernels = [selection.sample_time_factors(n, launches, moved, described.name) for n in range(len(kernels))]
+        of_kernels = [selection.sample_time_factors(n, launches, moved) for n in range(len(kernels))]
         factors = np.choose(nearest, of_kernels)
     slowdown = np.ones((len(layers), TRAFFIC + terms.traffic.shape[2]))
     slowdown[:, FLOP_TERMS] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[:, None]

@@ -5,7 +5,7 @@ network. The interval of a launch widens with its distance from what was measure
 what its kernels do not explain, and the scatter of measured runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from statistics import NormalDist
 from types import ModuleType
@@ -41,13 +41,29 @@ def widen_half_width(half_width: PerLaunch | float, distance: PerLaunch) -> PerL
 
 
 @cache
-def normal_samples(kernel: str) -> Float[np.ndarray, "sample"]:
-    """Samples of a normal variable whose 5% and 95% quantiles are exactly those of an interval, in an order that depends on the kernel.
-
-    They are stratified, and shuffled so that the errors of different kernels are independent.
-    """
+def normal_levels() -> Float[np.ndarray, "sample"]:
+    """Ascending samples of a standard normal variable, one of each of as many equally probable ranges, with exact 5% and 95% quantiles."""
     levels = np.array([NormalDist().inv_cdf((number + 0.5) / SAMPLES) for number in range(SAMPLES)])
-    return np.random.default_rng([*kernel.encode()]).permutation(levels * Z_SCORE / np.quantile(levels, (1 + LEVEL) / 2))
+    return levels * Z_SCORE / np.quantile(levels, (1 + LEVEL) / 2)
+
+
+@cache
+def normal_samples(name: str) -> Float[np.ndarray, "sample"]:
+    """Samples of a standard normal variable, shuffled by `name` so that the errors of different kernels are independent."""
+    return np.random.default_rng([*name.encode()]).permutation(normal_levels())
+
+
+def combine_errors(errors: Iterable[tuple[str, Float[np.ndarray, "*component launch"]]]) -> Float[np.ndarray, "*component sample launch"]:
+    """Samples of the sum of independent normal errors, each with a name and its standard deviation in each launch (with a sign).
+
+    Few samples of a sum spread more or less than the sum does. So they only decide the order of the samples of each launch, and thereby how
+    launches err together; the values are those of a normal variable with the standard deviation of the sum.
+    """
+    named = list(errors)
+    total = sum(normal_samples(name)[:, None] * deviation[..., None, :] for name, deviation in named)
+    deviation = np.sqrt(sum(deviation**2 for _, deviation in named))
+    ranks = np.argsort(np.argsort(total, axis=-2), axis=-2)
+    return normal_levels()[ranks] * deviation[..., None, :]
 
 
 def sample_factors(name: str, half_width: PerLaunch) -> Float[np.ndarray, "sample launch"]:

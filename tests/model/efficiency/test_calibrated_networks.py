@@ -365,7 +365,7 @@ def test_the_deviation_grows_with_the_difference_of_the_kernel(device, variant_o
     terms = network_terms(device, state, 1, width, CALIBRATED, efficiency_of(CALIBRATED, KERNELS))
     run = next(e for e in terms.executions if e.pattern == parse(pattern) or e.name.endswith(".blocks" if "block" in pattern else ".dense"))
     selection = select_for_variant(run, state, device, width, KERNELS)
-    assert (selection.kind, selection.log_deviation) == (kind, pytest.approx(deviation))
+    assert (selection.kind, selection.unit_deviation + selection.pattern_deviation) == (kind, pytest.approx(deviation))
     assert (selection.predictions == ()) == (kind == "measured")
 
 

@@ -172,11 +172,10 @@ class KernelRecord(StrictModel):
         """Whether an operand is stored with scales of its own."""
         return self.key.has_scales
 
-    def interval_half_width(self, launches: KernelLaunches, log_deviation: float = 0.0) -> PerLaunch:
+    def interval_half_width(self, launches: KernelLaunches) -> PerLaunch:
         """Half width of the 90% interval of the logarithm of the time of each launch.
 
         It narrows towards measured launches where their discrepancy is known, and widens outside the measured densities and sizes.
-        `log_deviation`: further standard deviation, for a kernel of another device or pattern.
         """
         half_width = DEVIATION_PER_MEAN_ERROR * interval.Z_SCORE * self.error if self.half_width is None else self.half_width
         if self.discrepancy is not None:
@@ -184,11 +183,11 @@ class KernelRecord(StrictModel):
         distance = interval.log_distance(launches.density, *self.density)
         for size, measured_range in zip((launches.m, launches.k, launches.n), self.sizes, strict=False):
             distance = distance + interval.log_distance(size, *measured_range)
-        return np.hypot(interval.widen_half_width(half_width, distance), interval.Z_SCORE * log_deviation)
+        return interval.widen_half_width(half_width, distance)
 
-    def sample_time_factors(self, launches: KernelLaunches, log_deviation: float = 0.0) -> Float[np.ndarray, "sample launch"]:
+    def sample_time_factors(self, launches: KernelLaunches) -> Float[np.ndarray, "sample launch"]:
         """Samples of actual over predicted time; the first is 1."""
-        return interval.sample_factors(str(self), self.interval_half_width(launches, log_deviation))
+        return interval.sample_factors(str(self), self.interval_half_width(launches))
 
     @cached_property
     def fitted_discrepancy(self) -> Discrepancy | None:

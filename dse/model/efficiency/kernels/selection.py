@@ -37,15 +37,16 @@ class KernelSelection:
 
     `kind`: `measured` on this device, in this dtype and pattern; `transferred` from other devices or dtypes; `assumed`, from a pattern with
     blocks of another height, or (`is_dense_substitute`) from dense kernels, which then take `slowdown_over_dense` times as long for the
-    same number of multiply-adds. `predictions`: of kernels that were not measured, the parameters with their spread. `log_deviation`:
-    standard deviation of the logarithm of the times that further differences between the kernels add. `dense_limit`: the dense kernel that
-    was measured on the device and unit, which a transferred kernel does not exceed in efficiency, since the two may be of libraries that
-    nobody compared.
+    same number of multiply-adds. `predictions`: of kernels that were not measured, the parameters with their spread. `unit_deviation`,
+    `pattern_deviation`: standard deviations of the logarithm of the times where kernels of another unit, or for another pattern, predict.
+    `dense_limit`: the dense kernel that was measured on the device and unit, which a transferred kernel does not exceed in efficiency,
+    since the two may be of libraries that nobody compared.
     """
 
     kind: SelectionKind
     kernels: tuple[KernelRecord, ...]
-    log_deviation: float = 0.0
+    unit_deviation: float = 0.0
+    pattern_deviation: float = 0.0
     is_dense_substitute: bool = False
     slowdown_over_dense: float = 1.0
     predictions: tuple[KernelPrediction, ...] = ()
@@ -69,20 +70,26 @@ class KernelSelection:
         return np.argmin(np.round(distance, 6), axis=0)
 
     def sample_time_factors(
-        self, index: int, launches: KernelLaunches, moved_bytes: PerLaunch, device: str
+        self, index: int, launches: KernelLaunches, moved_bytes: PerLaunch
     ) -> Float[np.ndarray, "component sample launch"]:
         """Samples of actual over predicted overhead, time of the unit and time of the memory of a kernel; the first sample is 1.
 
-        Kernels of one `device` share the samples of what is unknown of it.
+        What is unknown of a device is shared by its kernels. Samples depend on neither the name of the device nor the dtype.
         """
         kernel = self.kernels[index]
-        factors = np.repeat(kernel.sample_time_factors(launches, self.log_deviation)[None], 3, axis=0)
-        if self.predictions:
-            gradients, prediction = kernel.model.log_component_gradients(launches, moved_bytes), self.predictions[index]
-            for deviation, owner in ((prediction.of_device, device), (prediction.of_kernel, str(kernel))):
-                samples = np.stack([interval.normal_samples(f"{owner} {p.name}") for p in PARAMETERS], axis=1)
-                factors[:, 1:] *= np.exp(np.einsum("sp,clp->csl", samples * deviation, gradients))
-        return factors
+        if not self.predictions:
+            return np.repeat(kernel.sample_time_factors(launches)[None], 3, axis=0)
+        gradients, prediction = kernel.model.log_component_gradients(launches, moved_bytes), self.predictions[index]
+        own, every = f"{kernel.unit} {kernel.kernel} {kernel.family}", np.ones((3, len(launches)))
+        errors = [
+            (own, every * kernel.interval_half_width(launches) / interval.Z_SCORE),
+            (f"unit {kernel.unit}", every * self.unit_deviation),
+            (f"{own} for another pattern", every * self.pattern_deviation),
+        ]
+        for owner, deviations in (("device", prediction.of_device), (own, prediction.of_kernel)):
+            errors += [(f"{owner} {p.name}", gradients[..., number] * deviations[number]) for number, p in enumerate(PARAMETERS)]
+        logarithms = interval.combine_errors(errors)
+        return np.exp(np.concatenate([np.zeros_like(logarithms[:, :1]), logarithms], axis=1))
 
 
 def select_kernels(
@@ -109,15 +116,15 @@ def select_kernels(
     memory = memory_kind(accelerator)
     predicted = [predict_kernel(similar, key, memory, kernels) for key, similar in zip(keys, libraries.values(), strict=True)]
     records, predictions = (tuple(each) for each in zip(*predicted, strict=True))
-    deviation = 0.0 if candidates[0].unit == execution.unit else BETWEEN_UNITS
+    of_unit = 0.0 if candidates[0].unit == execution.unit else BETWEEN_UNITS
     if same_pattern or not execution.is_sparse:
         on_unit = [k for k in dense if (k.device, k.unit, k.compute_dtype) == (accelerator.name, execution.unit, dtype)]
         dense_limit = _most_representative_first(on_unit, kernels)[0] if on_unit and execution.is_sparse else None
-        return KernelSelection("transferred", records, deviation, predictions=predictions, dense_limit=dense_limit)
+        return KernelSelection("transferred", records, of_unit, predictions=predictions, dense_limit=dense_limit)
     if usable:
-        return KernelSelection("assumed", records, float(np.hypot(deviation, BETWEEN_HEIGHTS)), predictions=predictions)
+        return KernelSelection("assumed", records, of_unit, BETWEEN_HEIGHTS, predictions=predictions)
     ratio = assumed_ratio(pattern)
-    return KernelSelection("assumed", records, float(np.hypot(deviation, ratio.log_deviation)), True, 1 / ratio.mean, predictions)
+    return KernelSelection("assumed", records, of_unit, ratio.log_deviation, True, 1 / ratio.mean, predictions)
 
 
 def _without_poor_fits(kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
