@@ -80,7 +80,7 @@ def test_kernels_of_different_releases_and_formats_are_different(tmp_path):
     [
         (gemm(time="0"), "no time"), (gemm(time=""), "no time"),
         (gemm("int3_magic"), "no dtype for 'int3_magic'"),
-        (gemm(gpu="p100"), "no description of p100"),
+        (gemm(gpu="p100"), "no description of 'p100', did you mean 'v100-sxm2-32gb'?"),
         (gemm("fp8", gpu="a100-sxm4-80gb"), "'a100-sxm4-80gb' has no unit that computes in 'fp8'"),
     ],
 )  # fmt: skip
