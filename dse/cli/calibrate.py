@@ -22,7 +22,7 @@ from dse.calibrate.fit.joint import JointFit, fit_jointly
 from dse.calibrate.fit.kernel import MAX_COMPARED, MIN_SHAPES, fit_kernel, stratify
 from dse.calibrate.fit.parameters import bootstrap
 from dse.calibrate.predictions import check_monotone
-from dse.calibrate.tables.exclusions import summarize_reasons
+from dse.calibrate.tables.exclusions import explain_unused, summarize_reasons
 from dse.calibrate.tables.launches import group_launches
 from dse.calibrate.tables.measurement_set import MeasurementSet, load_measurements, pool
 from dse.cli import few_shapes
@@ -55,9 +55,12 @@ def execute(options: Namespace) -> str:
     launches = group_launches(measurements)
     groups = {kernel.key.group for kernel in others}
     fittable = [key for key in launches if _count_shapes(launches[key]) >= MIN_SHAPES or key.group in groups]
+    too_few = [f"{key}, {_count_shapes(launches[key])} shapes, fewer than {MIN_SHAPES}" for key in launches if key not in fittable]
+    too_few += attention.kernels_with_few_launches
+    unused = [*no_tables, *too_few, *summarize_reasons([*measurements.left_out, *attention.left_out])]
     if not fittable and not attention.fittable:
         what = f"no kernel has {MIN_SHAPES} shapes" + (f", or {MIN_LAUNCHES} launches of attention" if attention.launches else "")
-        raise InputError(what, "measure more shapes: an efficiency is a function of the work")
+        raise explain_unused(what, "measure more shapes: an efficiency is a function of the work", unused)
     checkpoint = Checkpoint(options.out, options.measurements, measurements.devices, options.samples, options.seed, options.prior)
     records = _fit_all({key: launches[key] for key in fittable}, measurements, others, checkpoint, options)
     of_attention = _fit_attention_records(attention, options.seed)
@@ -67,10 +70,7 @@ def execute(options: Namespace) -> str:
         text = format_attention_file(of_attention, options.measurements, _command(options))
     output_file.replace_file(options.out, lambda path: path.write_text(text))
     checkpoint.remove()
-    too_few = [f"{key}, {_count_shapes(launches[key])} shapes, fewer than {MIN_SHAPES}" for key in launches if key not in fittable]
-    too_few += attention.kernels_with_few_launches
-    reasons = summarize_reasons([*measurements.left_out, *attention.left_out])
-    left_out = [f"left out: {reason}" for reason in (*no_tables, *too_few, *reasons)]
+    left_out = [f"left out: {reason}" for reason in unused]
     fits = _list_fits(records) + _list_attention_fits(of_attention)
     return "\n".join([*fits, *left_out, *_list_poor_fits(records), *_list_unstated_processors(records), str(options.out)])
 

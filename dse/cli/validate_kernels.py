@@ -16,7 +16,7 @@ from dse.calibrate.attention.attention_set import AttentionSet, load_attention
 from dse.calibrate.attention.measurement import is_attention_table
 from dse.calibrate.modules.measurement import is_module_table
 from dse.calibrate.modules.module_set import ModuleSet, load_modules
-from dse.calibrate.tables.exclusions import summarize_reasons
+from dse.calibrate.tables.exclusions import explain_unused, summarize_reasons
 from dse.calibrate.tables.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
 from dse.calibrate.tables.network_measurement import is_network_table
 from dse.calibrate.validate import report
@@ -34,7 +34,8 @@ from dse.model.efficiency.efficiency_file import shipped_kernels
 def execute(options: Namespace) -> tuple[str, bool]:
     """Fit and compare all sets, and draw a figure of each with `-o`.
 
-    Returns the text to print, and whether `calibrated` has a smaller mean error than `sol` on every set. Raises InputError.
+    Returns the text to print, and whether `calibrated` has a smaller mean error than `sol` on every set. Raises InputError, also if
+    nothing can be compared.
     """
     sets, attention, modules, networks = load_sets(options.data, options.what)
     if options.out:
@@ -49,14 +50,16 @@ def execute(options: Namespace) -> tuple[str, bool]:
     kernels = fit_kernels(modules)
     left_out = predict_left_out(kernels)
     comparisons = _compare(fitted, networks) + compare_attention(attention) + compare_modules(kernels, left_out)
+    unpredicted = _list_unpredicted(fitted) + _list_unpredicted_attention(attention)
+    unpredicted += [f"{each.name}: {reason}" for each in modules for reason in each.kernels_with_few_shapes]
+    unpredicted += [f"{each.name}: {reason}" for each in (*modules, *networks) for reason in summarize_reasons(each.left_out)]
+    if not comparisons:
+        raise explain_unused("no row can be predicted", "give measurements of at least one kernel with enough shapes", unpredicted)
     crossovers = find_crossovers(kernels, left_out)
     rows = report.summarize(comparisons)
     failures = report.find_failures(rows)
     if options.out:
         _draw_figures(comparisons, options.out)
-    unpredicted = _list_unpredicted(fitted) + _list_unpredicted_attention(attention)
-    unpredicted += [f"{each.name}: {reason}" for each in modules for reason in each.kernels_with_few_shapes]
-    unpredicted += [f"{each.name}: {reason}" for each in (*modules, *networks) for reason in summarize_reasons(each.left_out)]
     notes_by_kind = {"out_of_scope": unpredicted, "times_that_fall": [note for each in fitted for note in describe_falling_times(each)]}
     if options.json:
         return _format_json(rows, notes_by_kind, failures, comparisons, crossovers), not failures

@@ -2,18 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
-from dse.base import catalog
+from dse.calibrate.published.device_names import find_devices, nearest_device
 
 Cells = dict[str, str]  # by column; empty where the row states none
-# Form factors that a source does not state are assumed: 'A100' is the SXM4 with 80 GB.
-DEVICES = {
-    "A100-PCIe-80GB": "a100-pcie-80gb", "A100 PCIe": "a100-pcie-80gb",
-    "A100": "a100-sxm4-80gb", "A100-SXM4": "a100-sxm4-80gb", "A100 SXM": "a100-sxm4-80gb",
-    "RTX 3090": "rtx3090", "MI210": "mi210", "H100 SXM": "h100-sxm5-80gb", "H200 SXM": "h200-sxm-141gb",
-    "B200 SXM": "b200-sxm-180gb", "MI300X": "mi300x",
-}  # fmt: skip
 
 
 class RowLeftOut(Exception):  # noqa: N818 - not an error
@@ -32,10 +24,11 @@ class PublishedTable:
     reason: str = ""
 
 
-@cache
 def device_name(name: str) -> str:
-    """Name in the catalogue of the GPU of a table; raises RowLeftOut if it has no description."""
-    known = DEVICES.get(name, name)
-    if known not in catalog.list_names("accel_models"):
-        raise RowLeftOut(f"no description of {name}")
-    return known
+    """Name in the catalogue of the GPU of a table; raises RowLeftOut if it has no description, or may have several."""
+    devices = find_devices(name)
+    if not devices:
+        raise RowLeftOut(f"no description of '{name}', did you mean '{nearest_device(name)}'?")
+    if len(devices) > 1:
+        raise RowLeftOut(f"'{name}' may be any of {', '.join(devices)}")
+    return devices[0]

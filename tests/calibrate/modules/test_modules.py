@@ -232,9 +232,9 @@ def test_kernels_with_few_shapes_are_listed_and_not_fitted(tmp_path, capsys, cou
     path = tmp_path / "modules.csv"
     rows = [DSA_ROW.replace("512,128", f"512,{128 * n}") for n in range(count)]
     path.write_text("\n".join([HEADER, *rows, rows[0].replace("fp8_block", "bfloat16")]) + "\n")  # dtypes share a fit
-    assert main(["validate", "--data", str(path), "-o", str(tmp_path)]) == 0
-    expected = f"not predicted: modules: b200-sxm-180gb FLASHMLA_SPARSE vllm/0.24.0 prefill: {count} shapes, fewer than 20"
-    assert expected in capsys.readouterr().out
+    assert main(["validate", "--data", str(path), "-o", str(tmp_path)]) == 2
+    expected = f"left out: modules: b200-sxm-180gb FLASHMLA_SPARSE vllm/0.24.0 prefill: {count} shapes, fewer than 20"
+    assert expected in capsys.readouterr().err
 
 
 def test_a_kernel_of_another_device_has_a_dtype_in_common():

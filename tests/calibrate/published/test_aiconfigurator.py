@@ -80,7 +80,7 @@ def test_kernels_of_different_releases_and_formats_are_different(tmp_path):
     [
         (gemm(time="0"), "no time"), (gemm(time=""), "no time"),
         (gemm("int3_magic"), "no dtype for 'int3_magic'"),
-        (gemm(gpu="p100"), "no description of p100"),
+        (gemm(gpu="p100"), "no description of 'p100', did you mean 'v100-sxm2-32gb'?"),
         (gemm("fp8", gpu="a100-sxm4-80gb"), "'a100-sxm4-80gb' has no unit that computes in 'fp8'"),
     ],
 )  # fmt: skip
@@ -137,12 +137,21 @@ def test_a_folder_without_tables_is_refused(tmp_path, capsys):
         assert f"no table of measurements in '{given}'; give CSV files of 'dse measure', or their folder" in capsys.readouterr().err
 
 
-def test_a_folder_without_products_is_validated(tmp_path, capsys):
+def test_tables_of_which_every_row_is_left_out_exit_2_with_the_reasons(tmp_path, capsys):
     attention = next(iter(OTHER_TABLES))
     path = write(tmp_path / "attention.csv.gz", attention, *[",".join("1" * 13)] * 1003)
     for given in (tmp_path, path):
-        assert main(["validate", "--data", str(given)]) == 0
-        assert "not predicted: attention: 1,003 rows: no dtype for '1'" in capsys.readouterr().out
+        assert main(["validate", "--data", str(given)]) == 2
+        error = capsys.readouterr().err
+        assert "no row can be predicted" in error
+        assert "left out: attention: 1,003 rows: no dtype for '1'" in error
+    products = write(tmp_path / "gemm.csv", GEMM, *[gemm("int3_magic")] * 7, gemm(time=""))
+    assert main(["calibrate", str(products), "-o", str(tmp_path / "out.yaml")]) == 2
+    error = capsys.readouterr().err
+    assert "no kernel has 5 shapes" in error
+    assert "left out: 7 rows: no dtype for 'int3_magic'" in error
+    assert "no time" in error
+    assert not (tmp_path / "out.yaml").exists()
 
 
 def test_sets_are_named_without_their_ending(tmp_path):

@@ -133,6 +133,12 @@ def test_the_command_chooses_shapes_for_a_device_without_measurements(capsys):
     assert len(command.split("--shapes ")[1].split()) == 3
 
 
+@pytest.mark.parametrize(("device", "dtype", "unit"), [("trainium2", "bf16", "tensor_engine"), ("tpu-v6e", "int8", "mxu")])
+def test_the_command_chooses_shapes_for_a_unit_that_no_kernel_was_measured_on(device, dtype, unit, capsys):
+    assert entry.main(["calibrate", "--few", "2", "--device", device, "--dtype", dtype]) == 0
+    assert f"{unit}.dense" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
