@@ -4,7 +4,8 @@
                  = max(dense FLOPs / (peak * gain * E), stored FLOPs / (peak * E))
 
 The second line is what is computed: two terms of work, each with a rate of its own, of which the slower one sets the time. A run without
-`gain` has the second term alone. This module holds the whole rule: the work and the rate of the first term, and how the terms combine.
+`gain` has the second term alone. This module has the work and the rate of the first term, and how the terms combine; stored FLOPs are
+those of `dse.model.work`. Under the fidelity `calibrated`, both terms are multiplied by the slowdown of the kernel.
 """
 
 from collections.abc import Callable, Sequence

@@ -28,7 +28,7 @@ from dse.model.efficiency.parameter import Distribution, Estimate, round_estimat
 
 HEADER = """# Parameters of measured kernels. `low` and `high` are the 90% interval; parameters that the measurements hardly determine
 # more closely than the prior are marked `assumed`. `half_width` is that of the 90% interval of the logarithm of a time, from
-# leave-one-shape-out residuals (of few shapes, from kernels like it), within the measured ranges `density` and `sizes` (m, k, n), without
+# leave-one-shape-out residuals (of few shapes, and kernels like it), within the measured ranges `density` and `sizes` (m, k, n), without
 # the discrepancy.
 # `rates` are those of the description at the time of the fit: peak and issue [FLOP/s], bandwidth [B/s], cache and scratchpad [B],
 # processors [1], launch [s], energy budget [J/FLOP], highest clock over that of the peak [1], kind of the outermost memory.

@@ -73,7 +73,8 @@ def conformal_half_width(residuals: Float[np.ndarray, "launch"], groups: Int[np.
 
 
 class HalfWidths(NamedTuple):
-    """Half widths of the 90% interval of the logarithm of a time: of the parameters alone, and corrected, far from all launches."""
+    """Half widths of the 90% interval of the logarithm of a time: of the parameters alone, and with the discrepancy
+    where no measured launch is near."""
 
     of_parameters: float
     corrected: float

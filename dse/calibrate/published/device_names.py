@@ -14,7 +14,7 @@ from dse.base import catalog
 # Of several devices that a name may mean, the one that is assumed: sources that write 'A100' or 'A100 SXM' measured the SXM4 with 80 GB.
 ASSUMED_DEVICES = ("a100-sxm4-80gb",)
 _DRIVER_NAME, _DRIVER_MEANING = "h100 80gb hbm3", "h100 sxm 80gb"  # the driver names no form factor; the PCIe card has HBM2e
-_VENDORS_AND_SERIES = "nvidia|geforce|tesla|amd|instinct|intel|google|aws|qualcomm|gpu|generation|blackwell|workstation|edition|hbm[0-9]?e?"
+_IGNORED_WORDS = "nvidia|geforce|tesla|amd|instinct|intel|google|aws|qualcomm|gpu|generation|blackwell|workstation|edition|hbm[0-9]?e?"
 
 
 class DeviceName(NamedTuple):
@@ -27,7 +27,7 @@ class DeviceName(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> "DeviceName":
         words = re.sub(r"[^a-z0-9]+", " ", text.casefold()).replace(_DRIVER_NAME, _DRIVER_MEANING)
-        words = re.sub(rf"\b({_VENDORS_AND_SERIES})\b", "", words)
+        words = re.sub(rf"\b({_IGNORED_WORDS})\b", "", words)
         memory = re.search(r"\b(\d+) ?gi?b\b", words)
         words = words.replace(memory[0], "") if memory else words
         form = re.search(r"(sxm|pcie|nvl)\d*\b", words)

@@ -42,7 +42,7 @@ def widen_half_width(half_width: PerLaunch | float, distance: PerLaunch) -> PerL
 
 @cache
 def normal_levels() -> Float[np.ndarray, "sample"]:
-    """Ascending samples of a standard normal variable, one of each of as many equally probable ranges, with exact 5% and 95% quantiles."""
+    """Ascending samples of a standard normal variable: midpoints of equally probable ranges, scaled to exact 5% and 95% quantiles."""
     levels = np.array([NormalDist().inv_cdf((number + 0.5) / SAMPLES) for number in range(SAMPLES)])
     return levels * Z_SCORE / np.quantile(levels, (1 + LEVEL) / 2)
 
