@@ -29,6 +29,7 @@ def device_name(name: str) -> str:
     devices = find_devices(name)
     if not devices:
         raise RowLeftOut(f"no description of '{name}', did you mean '{nearest_device(name)}'?")
-    if len(devices) > 1:
+    first, *others = devices
+    if others:
         raise RowLeftOut(f"'{name}' may be any of {', '.join(devices)}")
-    return devices[0]
+    return first
