@@ -34,7 +34,7 @@ def _with_common_launch(
 ) -> KernelPrediction:
     """The prediction with the launch of dense kernels of all units, where a single device has dense kernels of this unit.
 
-    How long a launch takes depends on how it is measured more than on the unit, and the times of a single device do not tell these apart.
+    How long a launch takes depends on how it is measured more than on the unit, and the times of a single device do not show which.
     """
     everywhere = [kernel for kernel in kernels if kernel.family == "dense" and not kernel.has_scales and kernel.device != key.device]
     if key.family != "dense" or key.has_scales or len({kernel.device for kernel in candidates}) > 1 or not everywhere:
