@@ -10,7 +10,7 @@ from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.base.errors import did_you_mean
 from dse.base.input_file import read_header, required_columns
 from dse.base.strict_model import StrictModel, field_error
-from dse.calibrate.published.table import Cells, PublishedTable, RowLeftOut, device_name
+from dse.calibrate.published.table import Cells, PublishedTable, device_name, known_value, measured_time
 
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8"}
 # Releases whose times of causal kernels include the write of the new keys and values: fits of the others are worse with it. The source
@@ -57,25 +57,21 @@ def _convert_causal(row: Cells) -> Cells:
     keys = int(row["step"]) + 1 if decodes else int(row["step"]) + int(row["isl"])
     window = row.get("window_size", "")
     sizes = {"keys": str(keys), "kv_heads": row["num_key_value_heads"], "window": "" if window in ("0", "-1") else window}
-    shared = _convert_shared(row, row["kv_cache_dtype"])
+    shared = _convert_shared(row, "kv_cache_dtype")
     return shared | sizes | {"causal": "true", "writes_cache": str(row["release"] in WRITING_RELEASES).lower()}
 
 
 def _convert_encoder(row: Cells) -> Cells:
     sizes = {"keys": row["isl"], "kv_heads": row["num_heads"], "causal": "false"}
-    return _convert_shared(row, row["attn_dtype"]) | sizes
+    return _convert_shared(row, "attn_dtype") | sizes
 
 
-def _convert_shared(row: Cells, cache_dtype: str) -> Cells:
-    for name in (row["attn_dtype"], cache_dtype):
-        if name not in DTYPES:
-            raise RowLeftOut(f"no dtype for '{name}'")
-    if not row["latency_ms"] or float(row["latency_ms"]) == 0:
-        raise RowLeftOut("no time")
+def _convert_shared(row: Cells, cache_column: str) -> Cells:
+    dtype, cache_dtype = (known_value(row, column, DTYPES) for column in ("attn_dtype", cache_column))
     return {
         "device": device_name(row["gpu"]), "kernel": row["kernel_source"], "release": row["release"],
-        "dtype": DTYPES[row["attn_dtype"]], "cache_dtype": DTYPES[cache_dtype], "sequences": row["batch_size"], "queries": row["isl"],
-        "heads": row["num_heads"], "head_size": row["head_dim"], "time_ms": row["latency_ms"],
+        "dtype": dtype, "cache_dtype": cache_dtype, "sequences": row["batch_size"], "queries": row["isl"],
+        "heads": row["num_heads"], "head_size": row["head_dim"], "time_ms": measured_time(row, "latency_ms"),
         "source": row.get("source") or f"ai-dynamo/aiconfigurator, {row['release']}",
     }  # fmt: skip
 

@@ -17,7 +17,7 @@ from dse.base.errors import did_you_mean
 from dse.base.input_file import read_header, required_columns
 from dse.base.strict_model import StrictModel, field_error
 from dse.calibrate.modules.shapes import MODULE_SHAPES, GroupedShape
-from dse.calibrate.published.table import Cells, PublishedTable, RowLeftOut, device_name
+from dse.calibrate.published.table import Cells, PublishedTable, device_name, known_value, measured_time
 
 ModulePhase = Literal["prefill", "decode"]
 WeightDtype = Literal["bf16", "fp8_block", "nvfp4"]
@@ -64,19 +64,15 @@ class ModuleMeasurement(StrictModel):
 
 
 def _convert_row(row: Cells) -> Cells:
-    tables = (("model", NETWORKS), ("gemm_type", WEIGHT_DTYPES), ("kv_cache_dtype", CACHE_DTYPES))
-    for column, known in tables:
-        if row[column] not in known:
-            raise RowLeftOut(f"no sizes or dtype for '{row[column]}'")
-    if not row["latency_ms"] or float(row["latency_ms"]) == 0:
-        raise RowLeftOut("no time")
-    network, is_step = NETWORKS[row["model"]], "_generation_" in row["op_name"]
+    network, weight_dtype = known_value(row, "model", NETWORKS, "sizes"), known_value(row, "gemm_type", WEIGHT_DTYPES)
+    is_step = "_generation_" in row["op_name"]
     decodes = is_step or (row["isl"] == "1" and isinstance(MODULE_SHAPES[network], GroupedShape))
     return {
         "device": device_name(row["gpu"]), "kernel": _kernel_name(row), "release": row["release"], "network": network,
-        "phase": "decode" if decodes else "prefill", "weight_dtype": WEIGHT_DTYPES[row["gemm_type"]],
-        "cache_dtype": CACHE_DTYPES[row["kv_cache_dtype"]], "heads": row["num_heads"], "sequences": row["batch_size"],
-        "queries": row["isl"], "keys": str(int(row["step"]) + _tokens_not_in_step(row, network, is_step)), "time_ms": row["latency_ms"],
+        "phase": "decode" if decodes else "prefill", "weight_dtype": weight_dtype,
+        "cache_dtype": known_value(row, "kv_cache_dtype", CACHE_DTYPES), "heads": row["num_heads"], "sequences": row["batch_size"],
+        "queries": row["isl"], "keys": str(int(row["step"]) + _tokens_not_in_step(row, network, is_step)),
+        "time_ms": measured_time(row, "latency_ms"),
         "source": row.get("source") or f"ai-dynamo/aiconfigurator, {row['release']}",
     }  # fmt: skip
 

@@ -3,7 +3,8 @@
 Its dense products C[m, n] have m tokens and n outputs: A of `Measurement` are the weights, so m and n are swapped.
 """
 
-from dse.calibrate.published.table import Cells, PublishedTable, RowLeftOut, device_name
+from dse.base.errors import InputError
+from dse.calibrate.published.table import Cells, PublishedTable, device_name, known_value, measured_time
 
 # Weight-only kernels compute in bf16. The scales of their weights are not counted (one of 16 bit for 128 values: 3% of the bytes of int4).
 DTYPES = {
@@ -18,19 +19,28 @@ DTYPES = {
 # sglang@2ec2c274ae38, trtllm@000959092f86).
 WEIGHT_COPIES, SINGLE_WEIGHTS = {"vllm": 6, "sglang": 6, "trtllm": 5}, ("fp8_block", "nvfp4")
 
+# Columns that these tables do not have, and what they may say of a dense product.
+DENSE_CELLS = {"pattern": ("", "dense"), "density": ("", "1", "1.0"), "sparsity": ("", "0", "0.0")}
+
 
 def _convert_gemm(row: Cells) -> Cells:
-    if row["gemm_dtype"] not in DTYPES:
-        raise RowLeftOut(f"no dtype for '{row['gemm_dtype']}'")
-    if not row["latency_ms"] or float(row["latency_ms"]) == 0:
-        raise RowLeftOut("no time")
+    _check_dense(row)
+    dtype, time_ms = known_value(row, "gemm_dtype", DTYPES), measured_time(row, "latency_ms")
     return {
         "device": device_name(row["gpu"]), "kernel": row["kernel_source"], "release": row["release"], "pattern": "dense",
-        "dtype": DTYPES[row["gemm_dtype"]], "m": row["n"], "k": row["k"], "n": row["m"], "time_ms": row["latency_ms"],
+        "dtype": dtype, "m": row["n"], "k": row["k"], "n": row["m"], "time_ms": time_ms,
         "weight_copies": str(_count_weight_copies(row)),
         "power_w": row.get("power_W", ""), "power_limit_w": row.get("power_limit_W", ""),
         "source": row.get("source") or f"ai-dynamo/aiconfigurator, {row['release']}",
     }  # fmt: skip
+
+
+def _check_dense(row: Cells) -> None:
+    """Raise InputError if a further column says that a matrix is sparse."""
+    for column, dense_cells in DENSE_CELLS.items():
+        if (cell := row.get(column, "")) not in dense_cells:
+            what = f"'{cell}' in a table of dense products"
+            raise InputError(what, "write sparse kernels into a table in the columns of 'dse measure'", key=column)
 
 
 def _count_weight_copies(row: Cells) -> int:

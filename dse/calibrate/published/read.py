@@ -21,6 +21,7 @@ NETWORK_TABLES = {
     "networks of 'dse validate'": PublishedTable(("workload", "batch", "time_ms", "dense_ms"), reason=_NO_NETWORKS),
     "networks in vLLM": replace(VLLM_NETWORKS, convert_row=None, reason=_NO_NETWORKS),
 }
+MAX_SHOWN = 10  # rows with the same kind of error
 PUBLISHED_TABLES = PRUNING_PAPERS | AICONFIGURATOR | NETWORK_TABLES
 
 
@@ -54,20 +55,40 @@ def convert_rows(
         problems.add(Problem("the table has no rows", "add at least one below the header", path, 1))
     if table.convert_row is None:
         return [], [table.reason] * len(lines)
-    rows, left_out = [], []
+    rows, left_out, row_problems = [], [], ProblemCollector()
     for line, cells in lines:
-        by_column = dict.fromkeys(header, "") | {name: cell.strip() for name, cell in zip(header, cells, strict=False)}
         try:
-            values: Any = {"source": by_column.get("source", "")} | table.convert_row(by_column)
-            rows.append((line, row.model_validate({name: cell for name, cell in values.items() if cell != ""})))
+            with row_problems.collect(path, line):
+                rows.append((line, _convert_row(header, cells, table, row)))
         except RowLeftOut as exclusion:
-            left_out.append(str(exclusion))
+            left_out.append(f"{path}:{line}: {exclusion}")
         except ValidationError as error:
             for loc, what, fix in explain_validation_error(row, error):
-                problems.add(Problem(what, fix, path, line, ".".join(map(str, loc))))
+                row_problems.add(Problem(what, fix, path, line, ".".join(map(str, loc))))
         except (KeyError, ValueError, ArithmeticError) as error:
-            problems.add(Problem(f"not a row of this table: {error}", "keep the rows of the published table", path, line))
+            row_problems.add(Problem(f"not a row of this table: {error}", "keep the rows of the published table", path, line))
+    problems.problems += _shorten(row_problems.problems)
     return rows, left_out
+
+
+def _convert_row(header: Sequence[str], cells: Sequence[str], table: PublishedTable, row: type[Row]) -> Row:
+    """A line of a published table as a row; raises RowLeftOut, InputError, ValidationError, or another error of the conversion."""
+    assert table.convert_row is not None
+    if len(cells) != len(header):
+        raise InputError(f"the row has {len(cells)} cells, the header {len(header)}", "write a cell for each column")
+    by_column = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
+    values: Any = {"source": by_column.get("source", "")} | table.convert_row(by_column)
+    return row.model_validate({name: cell for name, cell in values.items() if cell != ""})
+
+
+def _shorten(problems: Sequence[Problem]) -> list[Problem]:
+    """The first problems of each kind (of one column, with one fix), and the number of the others."""
+    by_kind = dict[tuple[str, str], list[Problem]]()
+    for problem in problems:
+        by_kind.setdefault((problem.key, problem.fix), []).append(problem)
+    shown = [problem for of_kind in by_kind.values() for problem in of_kind[:MAX_SHOWN]]
+    hidden = [of_kind[MAX_SHOWN:] for of_kind in by_kind.values() if len(of_kind) > MAX_SHOWN]
+    return shown + [replace(more[0], message=f"this row and {len(more) - 1:,} later ones have such an error too") for more in hidden]
 
 
 def _check_header(path: Path, header: Sequence[str], columns: Sequence[str]) -> None:

@@ -1,8 +1,9 @@
 """A published table of measurements: its columns, and the conversion of a row to the columns of `Measurement`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from dse.base.errors import InputError
 from dse.calibrate.published.device_names import find_devices, nearest_device
 
 Cells = dict[str, str]  # by column; empty where the row states none
@@ -26,6 +27,8 @@ class PublishedTable:
 
 def device_name(name: str) -> str:
     """Name in the catalogue of the GPU of a table; raises RowLeftOut if it has no description, or may have several."""
+    if not name:
+        raise InputError("the name of the device is missing", "write that of a GPU, as in 'H100 SXM'")
     devices = find_devices(name)
     if not devices:
         raise RowLeftOut(f"no description of '{name}', did you mean '{nearest_device(name)}'?")
@@ -33,3 +36,21 @@ def device_name(name: str) -> str:
     if others:
         raise RowLeftOut(f"'{name}' may be any of {', '.join(devices)}")
     return first
+
+
+def known_value(row: Cells, column: str, known: Mapping[str, str], kind: str = "dtype") -> str:
+    """What a cell means in the columns of `Measurement`; raises RowLeftOut for an unknown one, InputError for an empty one."""
+    if not row[column]:
+        raise InputError("the cell is empty", "write what the published table has", key=column)
+    if row[column] not in known:
+        raise RowLeftOut(f"no {kind} for '{row[column]}'")
+    return known[row[column]]
+
+
+def measured_time(row: Cells, column: str) -> str:
+    """The time of a row; raises RowLeftOut where the source leaves it empty, InputError if it is not positive."""
+    if not row[column]:
+        raise RowLeftOut("no time")
+    if not float(row[column]) > 0:
+        raise InputError(f"{row[column]} is not a time", "write a number above 0, or leave the cell empty", key=column)
+    return row[column]

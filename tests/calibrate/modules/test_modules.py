@@ -97,7 +97,7 @@ def test_rows_of_the_published_tables_are_converted(tmp_path):
     path.write_text("\n".join([HEADER, DSA_ROW, DSA_ROW.replace(",2.5,", ",3.5,"), decode, blocks, unknown]) + "\n")
     assert is_module_table(path)
     modules = load_modules(path)
-    assert modules.left_out == ("no sizes or dtype for 'other/model'",)
+    assert modules.left_out == (f"{path}:6: no sizes for 'other/model'",)
     prompt, step, grouped = modules.launches.values()
     assert str(prompt.key) == "b200-sxm-180gb FLASHMLA_SPARSE vllm/0.24.0 prefill glm-5 fp8_block"
     assert (prompt.shapes, prompt.time.tolist()) == ([(64, 4, 512, 640)], [0.003])  # the mean of two
@@ -258,7 +258,7 @@ def test_the_command_prints_errors_and_crossovers(tmp_path, capsys):
     assert main(["validate", "--data", str(path), "--brief"]) == 0
     text = capsys.readouterr().out
     assert "b200-sxm-180gb FLASHMLA_SPARSE 1 decode glm-5" in text
-    assert "not predicted: modules: no sizes or dtype for 'other'" in text
+    assert f"not predicted: modules: {path}:{len(rows) + 2}: no sizes for 'other'" in text
     assert main(["validate", "--data", str(path), "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert len(content["points"]) == len(set(launches.shapes))

@@ -78,15 +78,16 @@ def test_kernels_of_different_releases_and_formats_are_different(tmp_path):
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (gemm(time="0"), "no time"), (gemm(time=""), "no time"),
+        (gemm(time=""), "no time"),
         (gemm("int3_magic"), "no dtype for 'int3_magic'"),
         (gemm(gpu="p100"), "no description of 'p100', did you mean 'v100-sxm2-32gb'?"),
         (gemm("fp8", gpu="a100-sxm4-80gb"), "'a100-sxm4-80gb' has no unit that computes in 'fp8'"),
     ],
 )  # fmt: skip
 def test_rows_without_time_dtype_or_unit_are_left_out_with_their_reason(tmp_path, row, reason):
-    measured = load_measurements(write(tmp_path / "t.csv", GEMM, gemm(), row))
-    assert (len(measured.rows), measured.left_out) == (1, (reason,))
+    measured = load_measurements(path := write(tmp_path / "t.csv", GEMM, gemm(), row))
+    assert len(measured.rows) == 1
+    assert [left_out.removeprefix(f"{path}:3: ") for left_out in measured.left_out] == [reason]
 
 
 def test_invalid_rows_have_errors_with_their_lines(tmp_path):
@@ -97,6 +98,40 @@ def test_invalid_rows_have_errors_with_their_lines(tmp_path):
     messages = [str(problem).removeprefix(f"{path}:") for problem in caught.value.problems]
     assert [message[:2] for message in messages] == ["3:", "4:", "5:", "6:"]
     assert "not a row of this table" in messages[2]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (gemm(time="0"), "latency_ms: 0 is not a time; write a number above 0, or leave the cell empty"),
+        (gemm(time="nan"), "latency_ms: nan is not a time; write a number above 0, or leave the cell empty"),
+        (gemm(dtype=""), "gemm_dtype: the cell is empty; write what the published table has"),
+        (gemm(gpu=""), "the name of the device is missing; write that of a GPU, as in 'H100 SXM'"),
+        (gemm() + ",4", "the row has 12 cells, the header 11; write a cell for each column"),
+        ("b200-sxm-180gb,gemm,a k", "the row has 3 cells, the header 11; write a cell for each column"),
+    ],
+)
+def test_a_row_that_is_damaged_is_an_error_with_its_line(tmp_path, row, message):
+    with pytest.raises(InputError) as caught:
+        load_measurements(path := write(tmp_path / "t.csv", GEMM, *[gemm()] * 3, row))
+    assert str(caught.value) == f"{path}:5: {message}"
+
+
+@pytest.mark.parametrize(("column", "dense", "sparse"), [("pattern", "dense", "2:4"), ("density", "1.0", "0.5"), ("sparsity", "0", "0.5")])
+def test_a_further_column_may_not_say_that_a_product_is_sparse(tmp_path, column, dense, sparse):
+    path = write(tmp_path / "t.csv", f"{GEMM},{column}", f"{gemm()},{dense}", f"{gemm()},")
+    assert len(load_measurements(path).rows) == 2
+    with pytest.raises(InputError, match=f"t.csv:3: {column}: '{sparse}' in a table of dense products; write sparse kernels"):
+        load_measurements(write(path, f"{GEMM},{column}", f"{gemm()},{dense}", f"{gemm()},{sparse}"))
+
+
+def test_many_errors_of_one_kind_are_counted(tmp_path):
+    rows = [gemm(time="0")] * 500 + [gemm("")]
+    with pytest.raises(InputError) as caught:
+        load_measurements(path := write(tmp_path / "t.csv", GEMM, *rows))
+    lines = [line.removeprefix(f"{path}:") for line in str(caught.value).splitlines()]
+    assert [line.partition(":")[0] for line in lines] == [*map(str, range(2, 13)), "502"]
+    assert lines[10].startswith("12: latency_ms: this row and 489 later ones have such an error too; ")
 
 
 @pytest.mark.parametrize("header", OTHER_TABLES)
@@ -116,7 +151,7 @@ def test_a_table_of_own_rows_may_have_the_name_of_a_published_one(tmp_path):
 def test_a_whole_folder_is_calibrated(tmp_path, capsys):
     """Products in two files, one of them compressed; attention, a network, a description and a text in the others."""
     shapes = [f"{m},512,512" for m in (64, 128, 256, 512, 1024, 2048)]
-    write(tmp_path / "products.csv.gz", GEMM, *[gemm(shape=shape, time="0.01", gpu="l40s") for shape in shapes], gemm(time="0"))
+    write(tmp_path / "products.csv.gz", GEMM, *[gemm(shape=shape, time="0.01", gpu="l40s") for shape in shapes], gemm(time=""))
     attention = next(iter(OTHER_TABLES))
     write(tmp_path / "attention.csv.gz", attention, *[",".join("1" * 13)] * 3)
     (tmp_path / "README.md").write_text("# Tables\n")
@@ -126,7 +161,7 @@ def test_a_whole_folder_is_calibrated(tmp_path, capsys):
         lines = capsys.readouterr().out.splitlines()
         assert any(line.startswith("l40s a kernel vllm/0.22.0 dense bf16: 6 shapes") for line in lines)
         assert "left out: 3 rows: no dtype for '1'" in lines
-        assert "left out: no time" in lines
+        assert f"left out: {tmp_path / 'products.csv.gz'}:8: no time" in lines
         assert (f"left out: {tmp_path / 'README.md'}: not a table of measurements" in lines) == (len(given) > 1)
 
 

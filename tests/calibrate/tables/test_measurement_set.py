@@ -227,7 +227,7 @@ def test_every_invalid_row_of_a_published_table_is_reported(tmp_path):
     assert [line[:2] for line in message] == ["4:", "5:", "6:"]
     assert message[0] == "4: time_ms: -0.6 is out of range; write a number above 0"
     path.write_text("\n".join([head, good, "P100" + good[4:]]) + "\n")
-    assert load_measurements(path).left_out == ("no description of 'P100', did you mean 'v100-sxm2-32gb'?",)
+    assert load_measurements(path).left_out == (f"{path}:3: no description of 'P100', did you mean 'v100-sxm2-32gb'?",)
 
 
 def test_thousands_of_errors_are_reported_in_seconds(tmp_path, monkeypatch):

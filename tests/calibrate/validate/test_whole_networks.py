@@ -139,7 +139,10 @@ def test_a_row_of_the_vllm_table_by_hand(tmp_path):
 def test_rows_of_other_models_are_left_out_with_their_reason(tmp_path):
     rows = ["a100-pcie-80gb,prefill,int8,Llama3.2-1B,4096,40960,2:4,2,a", "a100-pcie-80gb,prefill,int8,Falcon,4096,1,2:4,2,a"]
     networks = load_networks(vllm_table(tmp_path, *rows))
-    assert (len(networks.networks), networks.left_out) == (1, ("no network for 'prefill' of 'Falcon' in 'int8'",))
+    assert (len(networks.networks), networks.left_out) == (
+        1,
+        (f"{tmp_path / 'serving.csv'}:3: no network for 'prefill' of 'Falcon' in 'int8'",),
+    )
 
 
 def decode(model: str, sequences: int, tokens_per_second: float, device: str = "a100-pcie-80gb") -> str:
