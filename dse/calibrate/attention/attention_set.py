@@ -9,7 +9,7 @@ import numpy as np
 
 from dse.base.errors import Problem, ProblemCollector
 from dse.base.input_file import parse_rows, read_cells, required_columns, table_name
-from dse.calibrate.attention.measurement import AttentionMeasurement, find_attention_table
+from dse.calibrate.attention.measurement import AttentionMeasurement, check_causal_columns, find_attention_table
 from dse.calibrate.published.read import convert_rows
 from dse.calibrate.tables.exclusions import refuse_many
 from dse.calibrate.tables.measurement_set import devices_by_name, load_device, memoize_by_name
@@ -92,6 +92,7 @@ def _read_rows(path: Path, problems: ProblemCollector) -> tuple[list[tuple[int, 
     published = find_attention_table(header)
     if published is None:
         return parse_rows(path, header, lines, AttentionMeasurement, problems), []
+    check_causal_columns(path, header, lines)
     return convert_rows(path, header, lines, published, AttentionMeasurement, problems)
 
 

@@ -7,11 +7,12 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
-from dse.base.errors import did_you_mean
-from dse.base.input_file import read_header, required_columns
+from dse.base.errors import InputError, Problem, did_you_mean
+from dse.base.input_file import Lines, read_header, required_columns
 from dse.base.strict_model import StrictModel, field_error
-from dse.calibrate.published.table import Cells, PublishedTable, device_name, known_value, measured_time
+from dse.calibrate.published.table import Cells, PublishedTable, RowLeftOut, device_name, known_value, measured_time
 
+CAUSAL_PHASES = ("context", "generation")  # with which `op_name` begins
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8"}
 # Releases whose times of causal kernels include the write of the new keys and values: fits of the others are worse with it. The source
 # states neither.
@@ -52,18 +53,24 @@ class AttentionMeasurement(StrictModel):
         return self
 
 
-def _convert_causal(row: Cells) -> Cells:
-    decodes = row["op_name"].startswith("generation")
+def _convert_row(row: Cells) -> Cells:
+    """Convert a row as what its `op_name` says that it is."""
+    phase = row["op_name"].partition("_")[0]
+    shared = _convert_shared(row, "attn_dtype" if phase == "encoder" else "kv_cache_dtype")
+    if phase not in (*CAUSAL_PHASES, "encoder"):
+        raise RowLeftOut(f"no attention for '{row['op_name']}'")
+    return shared | (_encoder_sizes(row) if phase == "encoder" else _causal_sizes(row, phase == "generation"))
+
+
+def _causal_sizes(row: Cells, decodes: bool) -> Cells:
     keys = int(row["step"]) + 1 if decodes else int(row["step"]) + int(row["isl"])
     window = row.get("window_size", "")
     sizes = {"keys": str(keys), "kv_heads": row["num_key_value_heads"], "window": "" if window in ("0", "-1") else window}
-    shared = _convert_shared(row, "kv_cache_dtype")
-    return shared | sizes | {"causal": "true", "writes_cache": str(row["release"] in WRITING_RELEASES).lower()}
+    return sizes | {"causal": "true", "writes_cache": str(row["release"] in WRITING_RELEASES).lower()}
 
 
-def _convert_encoder(row: Cells) -> Cells:
-    sizes = {"keys": row["isl"], "kv_heads": row["num_heads"], "causal": "false"}
-    return _convert_shared(row, "attn_dtype") | sizes
+def _encoder_sizes(row: Cells) -> Cells:
+    return {"keys": row["isl"], "kv_heads": row["num_heads"], "causal": "false"}
 
 
 def _convert_shared(row: Cells, cache_column: str) -> Cells:
@@ -77,8 +84,8 @@ def _convert_shared(row: Cells, cache_column: str) -> Cells:
 
 
 _COMMON = ("gpu", "op_name", "kernel_source", "latency_ms", "release", "batch_size", "isl", "num_heads", "head_dim", "attn_dtype")
-CAUSAL_TABLE = PublishedTable((*_COMMON, "num_key_value_heads", "kv_cache_dtype", "step"), _convert_causal)
-ENCODER_TABLE = PublishedTable(_COMMON, _convert_encoder)
+CAUSAL_TABLE = PublishedTable((*_COMMON, "num_key_value_heads", "kv_cache_dtype", "step"), _convert_row)
+ENCODER_TABLE = PublishedTable(_COMMON, _convert_row)
 
 
 def find_attention_table(header: Sequence[str]) -> PublishedTable | None:
@@ -87,6 +94,16 @@ def find_attention_table(header: Sequence[str]) -> PublishedTable | None:
     if "gemm_type" in columns:  # modules of sparse attention, projections included
         return None
     return next((table for table in (CAUSAL_TABLE, ENCODER_TABLE) if columns.issuperset(table.columns)), None)
+
+
+def check_causal_columns(path: Path, header: Sequence[str], lines: Lines) -> None:
+    """Raise InputError with the columns that the causal rows of a published table of attention need and it does not have."""
+    missing = [name for name in CAUSAL_TABLE.columns if name not in header]
+    place = header.index("op_name")
+    causal = [line for line, cells in lines if "".join(cells[place : place + 1]).strip().startswith(CAUSAL_PHASES)]
+    if missing and causal:
+        what = f"is missing, which causal attention needs (line {causal[0]})"
+        raise InputError.from_problems(Problem(f"column '{name}' {what}", "add it", path, 1) for name in missing)
 
 
 def is_attention_table(path: Path) -> bool:

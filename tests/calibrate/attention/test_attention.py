@@ -144,6 +144,41 @@ def test_two_descriptions_of_one_device_are_refused(tmp_path):
         load_attention(tables)
 
 
+PUBLISHED = {
+    "gpu": "a100-sxm4-80gb", "op_name": "context_attention", "kernel_source": "k", "batch_size": "1", "isl": "512", "num_heads": "32",
+    "num_key_value_heads": "8", "head_dim": "128", "attn_dtype": "bfloat16", "kv_cache_dtype": "bfloat16", "step": "0", "latency_ms": "1",
+    "release": "1",
+}  # fmt: skip
+
+
+def published_table(path: Path, *rows: dict[str, str]) -> Path:
+    path.write_text("\n".join([",".join(rows[0]), *(",".join(row.values()) for row in rows)]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("missing", [("step",), ("num_key_value_heads",), ("kv_cache_dtype",), ("num_key_value_heads", "step")])
+@pytest.mark.parametrize("op_name", ["context_attention", "generation_attention"])
+def test_causal_attention_without_its_columns_is_refused(tmp_path, capsys, missing, op_name):
+    """It was read as the attention of an encoder."""
+    row = {name: cell for name, cell in PUBLISHED.items() if name not in missing}
+    path = published_table(tmp_path / "attention.csv", row | {"op_name": "encoder_attention"}, row | {"op_name": op_name})
+    for command in (["calibrate", str(path), "-o", str(tmp_path / "out.yaml")], ["validate", "--data", str(path)]):
+        assert main(command) == 2
+        assert capsys.readouterr().err.splitlines() == [
+            f"{path}:1: column '{name}' is missing, which causal attention needs (line 3); add it" for name in missing
+        ]
+
+
+def test_the_attention_of_a_row_is_that_of_its_op_name(tmp_path):
+    rows = [PUBLISHED | {"op_name": f"{phase}_attention"} for phase in ("context", "encoder", "other")]
+    decode = PUBLISHED | {"op_name": "generation_attention", "isl": "1", "step": "99"}
+    attention = load_attention([path := published_table(tmp_path / "t.csv", *rows, decode)])
+    assert {key.phase: launches.keys.tolist() for key, launches in attention.launches.items()} == {
+        "prefill": [512], "decode": [100], "encoder": [512]
+    }  # fmt: skip
+    assert attention.left_out == (f"{path}:4: no attention for 'other_attention'",)
+
+
 def test_the_shipped_kernels_name_their_source_and_devices():
     records = load_efficiency_file(SHIPPED).attention
     assert {record.device for record in records} == {"a100-sxm4-80gb", "b200-sxm-180gb", "l40s"}
