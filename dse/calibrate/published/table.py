@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dse.base.errors import InputError
 from dse.calibrate.published.device_names import find_devices, nearest_device
 
+T = TypeVar("T")
 Cells = dict[str, str]  # by column; empty where the row states none
 
 
@@ -38,7 +40,7 @@ def device_name(name: str) -> str:
     return first
 
 
-def known_value(row: Cells, column: str, known: Mapping[str, str], kind: str = "dtype") -> str:
+def known_value(row: Cells, column: str, known: Mapping[str, T], kind: str = "dtype") -> T:
     """What a cell means in the columns of `Measurement`; raises RowLeftOut for an unknown one, InputError for an empty one."""
     if not row[column]:
         raise InputError("the cell is empty", "write what the published table has", key=column)

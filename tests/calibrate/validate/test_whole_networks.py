@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import dse
+from dse.base import catalog
 from dse.base.errors import InputError
 from dse.calibrate.fit.host_time import HostRun, fit_host, left_out_ratios, list_host_runs
 from dse.calibrate.predictions import FIDELITIES
+from dse.calibrate.published.network_names import find_network
 from dse.calibrate.tables.measurement_set import SHIPPED_MEASUREMENTS
 from dse.calibrate.tables.network_measurement import is_network_table
 from dse.calibrate.validate import report
@@ -136,13 +138,49 @@ def test_a_row_of_the_vllm_table_by_hand(tmp_path):
     assert {run.expanded for run in prefill.device.units["tensor_core"].runs.values()} == {"none"}
 
 
-def test_rows_of_other_models_are_left_out_with_their_reason(tmp_path):
-    rows = ["a100-pcie-80gb,prefill,int8,Llama3.2-1B,4096,40960,2:4,2,a", "a100-pcie-80gb,prefill,int8,Falcon,4096,1,2:4,2,a"]
-    networks = load_networks(vllm_table(tmp_path, *rows))
-    assert (len(networks.networks), networks.left_out) == (
-        1,
-        (f"{tmp_path / 'serving.csv'}:3: no network for 'prefill' of 'Falcon' in 'int8'",),
+def test_rows_of_other_networks_dtypes_and_phases_are_left_out_with_their_reason(tmp_path):
+    row = "a100-pcie-80gb,prefill,int8,Llama3.2-1B,4096,40960,2:4,2,a"
+    others = [("Llama3.2-1B", "Falcon-7B"), ("int8", "int3"), ("prefill", "training"), ("4096", "1536")]
+    networks = load_networks(path := vllm_table(tmp_path, row, *(row.replace(*other) for other in others)))
+    assert len(networks.networks) == 1
+    assert networks.left_out == (
+        f"{path}:3: no network 'Falcon-7B' in the catalogue, did you mean 'mistral-7b'?",
+        f"{path}:4: no dtype for 'int3'",
+        f"{path}:5: no phase for 'training'",
+        f"{path}:6: prompts of unequal lengths (1,024 tokens and a rest)",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "network"),
+    [
+        ("Llama3.1-8B", "llama-3.1-8b"), ("Llama-3.1-8B-Instruct", "llama-3.1-8b"), ("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
+        ("Qwen2.5-7B-INT8", "qwen2.5-7b"), ("Qwen3-8B", "qwen3-8b"), ("BitNet-2B", "bitnet-2b"), ("Mistral-7B-Instruct-v0.3", "mistral-7b"),
+    ],
+)  # fmt: skip
+def test_a_network_as_people_write_it_is_one_of_the_catalogue(name, network):
+    assert find_network(name) == network
+
+
+def test_every_network_of_the_catalogue_has_its_own_name():
+    names = catalog.list_names("workloads")
+    assert [find_network(name) for name in names] == names
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_networks_in_16_bit_quantise_nothing(tmp_path, dtype):
+    row = "a100-pcie-80gb,prefill,int8,Llama3.2-1B,1024,40960,2:4,2,a"
+    networks = load_networks(vllm_table(tmp_path, row, row.replace("int8", dtype))).networks
+    assert [each.text for each in networks[1].row.dtypes] == [dtype, dtype]
+    quantised, unquantised = count_host_launches(networks)
+    assert unquantised < quantised
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("tokens", [0, -4, 3_000_000_000])
+def test_an_implausible_number_of_tokens_is_an_error_with_its_line(tmp_path, phase, tokens):
+    with pytest.raises(InputError, match=r"serving.csv:2: tokens: .* sequences are not plausible; write tokens for 1 to 65,536 sequences"):
+        load_networks(vllm_table(tmp_path, f"a100-pcie-80gb,{phase},int8,Llama3.2-1B,{tokens},40960,2:4,2,a"))
 
 
 def decode(model: str, sequences: int, tokens_per_second: float, device: str = "a100-pcie-80gb") -> str:

@@ -1,0 +1,32 @@
+"""Networks of the catalogue by the names that published tables give to them.
+
+Case, separators, the publisher, the tuning and the dtype of a checkpoint do not count: 'Llama3.1-8B', 'Llama-3.1-8B-FP8' and
+'meta-llama/Llama-3.1-8B-Instruct' are 'llama-3.1-8b'.
+"""
+
+import difflib
+import re
+from functools import cache
+
+from dse.base import catalog
+from dse.base.errors import InputError
+from dse.calibrate.published.table import RowLeftOut
+
+_OMITTED_WORDS = r"meta|instruct|chat|base|it|hf|v0\.\d|int4|int8|fp8|fp16|bf16|w8a8|awq|gptq"
+
+
+@cache
+def find_network(name: str) -> str:
+    """The network of the catalogue that a name means; raises RowLeftOut if there is none, InputError for an empty name."""
+    if not name:
+        raise InputError("the name of the network is missing", "write it, as in 'Llama3.2-1B'", key="model")
+    networks = {_normalize(network): network for network in catalog.list_names("workloads")}
+    if (normal := _normalize(name)) in networks:
+        return networks[normal]
+    (nearest,) = difflib.get_close_matches(normal[:100], networks, n=1, cutoff=0.0)
+    raise RowLeftOut(f"no network '{name}' in the catalogue, did you mean '{networks[nearest]}'?")
+
+
+def _normalize(name: str) -> str:
+    words = re.sub(r"[^a-z0-9.]+", " ", name.casefold().rpartition("/")[2])
+    return re.sub(rf"\b({_OMITTED_WORDS})\b", "", words).replace(" ", "")
