@@ -27,13 +27,14 @@ TABLE_ENDINGS = (".csv", ".csv.gz")
 
 
 def table_name(path: Path) -> str:
-    """Name of a table: that of its file without `.csv` or `.csv.gz`."""
-    return path.name.removesuffix(".gz").removesuffix(".csv") if path.name.endswith(TABLE_ENDINGS) else path.stem
+    """Name of a table: that of its file without `.csv` or `.csv.gz`, in capitals or not."""
+    ending = next((ending for ending in TABLE_ENDINGS if path.name.lower().endswith(ending)), path.suffix)
+    return path.name[: len(path.name) - len(ending)]
 
 
 def list_tables(folder: Path) -> list[Path]:
-    """The files of a folder that end in `.csv` or `.csv.gz`, sorted; raises InputError if two have the same name."""
-    paths = sorted(path for path in folder.iterdir() if path.name.endswith(TABLE_ENDINGS))
+    """The files of a folder that end in `.csv` or `.csv.gz`, in capitals or not, sorted; raises InputError if two have the same name."""
+    paths = sorted(path for path in folder.iterdir() if path.name.lower().endswith(TABLE_ENDINGS))
     problems = ProblemCollector()
     by_name: dict[str, Path] = {}
     for path in paths:

@@ -84,6 +84,8 @@ def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSe
     paths = {table_name(path): path for path in (list_tables(folder) if folder.is_dir() else [folder])}
     if not paths or not folder.exists():
         raise InputError(f"no measurements in '{folder}'", "give a folder of CSV files that 'dse measure' wrote, or one of them")
+    if name is not None and name not in paths and Path(name).exists():
+        raise InputError(f"'{name}' is a second path", "put the tables into one folder, and give that after '--data'")
     if name is not None and name not in paths:
         raise InputError(f"no set '{name}' in '{folder}'", did_you_mean(name, ["accuracy", "cost", "power", *paths]))
     problems, sets, attention, modules, networks = ProblemCollector(), [], [], [], []

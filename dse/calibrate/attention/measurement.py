@@ -10,13 +10,13 @@ from dse.base.dtype import BITS_PER_ELEMENT, storage_dtype
 from dse.base.errors import InputError, Problem, did_you_mean
 from dse.base.input_file import Lines, read_header, required_columns
 from dse.base.strict_model import StrictModel, field_error
-from dse.calibrate.published.table import Cells, PublishedTable, RowLeftOut, device_name, known_value, measured_time
+from dse.calibrate.published.table import Cells, PublishedTable, RowLeftOut, device_name, known_value, measured_time, split_release
 
 CAUSAL_PHASES = ("context", "generation")  # with which `op_name` begins
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "fp8": "fp8"}
 # Releases whose times of causal kernels include the write of the new keys and values: fits of the others are worse with it. The source
 # states neither.
-WRITING_RELEASES = ("vllm/0.14.0", "vllm/0.24.0")
+WRITING_RELEASES = (("vllm", "0.14.0"), ("vllm", "0.24.0"))
 
 
 class AttentionMeasurement(StrictModel):
@@ -66,7 +66,7 @@ def _causal_sizes(row: Cells, decodes: bool) -> Cells:
     keys = int(row["step"]) + 1 if decodes else int(row["step"]) + int(row["isl"])
     window = row.get("window_size", "")
     sizes = {"keys": str(keys), "kv_heads": row["num_key_value_heads"], "window": "" if window in ("0", "-1") else window}
-    return sizes | {"causal": "true", "writes_cache": str(row["release"] in WRITING_RELEASES).lower()}
+    return sizes | {"causal": "true", "writes_cache": str(split_release(row["release"]) in WRITING_RELEASES).lower()}
 
 
 def _encoder_sizes(row: Cells) -> Cells:

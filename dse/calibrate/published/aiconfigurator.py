@@ -4,7 +4,7 @@ Its dense products C[m, n] have m tokens and n outputs: A of `Measurement` are t
 """
 
 from dse.base.errors import InputError
-from dse.calibrate.published.table import Cells, PublishedTable, device_name, known_value, measured_time
+from dse.calibrate.published.table import Cells, PublishedTable, device_name, known_value, measured_time, split_release
 
 # Weight-only kernels compute in bf16. The scales of their weights are not counted (one of 16 bit for 128 values: 3% of the bytes of int4).
 DTYPES = {
@@ -17,7 +17,7 @@ DTYPES = {
 # Layers that the collectors run one after another, each with weights of its own, by framework; vLLM's has one in formats with scales, and
 # TensorRT-LLM's has at most five, as many as exceed the cache (ai-dynamo/aiconfigurator, collector/*/collect_gemm.py: vllm@00e9bded2f42,
 # sglang@2ec2c274ae38, trtllm@000959092f86).
-WEIGHT_COPIES, SINGLE_WEIGHTS = {"vllm": 6, "sglang": 6, "trtllm": 5}, ("fp8_block", "nvfp4")
+WEIGHT_COPIES, SINGLE_WEIGHTS = {"vllm": 6, "sglang": 6, "trtllm": 5, "tensorrtllm": 5}, ("fp8_block", "nvfp4")
 
 # Columns that these tables do not have, and what they may say of a dense product.
 DENSE_CELLS = {"pattern": ("", "dense"), "density": ("", "1", "1.0"), "sparsity": ("", "0", "0.0")}
@@ -44,7 +44,7 @@ def _check_dense(row: Cells) -> None:
 
 
 def _count_weight_copies(row: Cells) -> int:
-    framework = row["release"].partition("/")[0]
+    framework, _ = split_release(row["release"])
     has_single = framework == "vllm" and row["gemm_dtype"] in SINGLE_WEIGHTS
     return 1 if has_single else WEIGHT_COPIES.get(framework, 1)
 

@@ -1,5 +1,6 @@
 """A published table of measurements: its columns, and the conversion of a row to the columns of `Measurement`."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -38,6 +39,13 @@ def device_name(name: str) -> str:
     if others:
         raise RowLeftOut(f"'{name}' may be any of {', '.join(devices)}")
     return first
+
+
+def split_release(text: str) -> tuple[str, str]:
+    """Framework and version of a release: ('vllm', '0.24.0') of 'vllm/0.24.0', 'vLLM-v0.24.0' and 'vLLM 0.24.0'."""
+    number = re.search(r"v?\d", text.casefold())
+    start = number.start() if number else len(text)
+    return re.sub(r"[^a-z]", "", text[:start].casefold()), text[start:].casefold().removeprefix("v")
 
 
 def known_value(row: Cells, column: str, known: Mapping[str, T], kind: str = "dtype") -> T:

@@ -179,6 +179,14 @@ def test_the_attention_of_a_row_is_that_of_its_op_name(tmp_path):
     assert attention.left_out == (f"{path}:4: no attention for 'other_attention'",)
 
 
+@pytest.mark.parametrize(
+    ("release", "writes"), [("vllm/0.24.0", True), ("vLLM-0.24.0", True), ("vLLM v0.14.0", True), ("vllm/0.22.0", False)]
+)
+def test_releases_that_write_the_cache_are_known_however_they_are_written(tmp_path, release, writes):
+    (launches,) = load_attention([published_table(tmp_path / "t.csv", PUBLISHED | {"release": release})]).launches.values()
+    assert launches.writes_cache.tolist() == [writes]
+
+
 def test_the_shipped_kernels_name_their_source_and_devices():
     records = load_efficiency_file(SHIPPED).attention
     assert {record.device for record in records} == {"a100-sxm4-80gb", "b200-sxm-180gb", "l40s"}

@@ -62,8 +62,11 @@ def test_a_product_has_its_weights_first_and_the_bytes_of_each_operand(tmp_path,
 
 @pytest.mark.parametrize(
     ("release", "dtype", "copies"),
-    [("sglang/0.5.8", "fp8_block", 6), ("trtllm/1.2.0", "bfloat16", 5), ("vllm/0.24.0", "nvfp4", 1), ("another/1.0", "bfloat16", 1)],
-)
+    [
+        ("sglang/0.5.8", "fp8_block", 6), ("trtllm/1.2.0", "bfloat16", 5), ("vllm/0.24.0", "nvfp4", 1), ("another/1.0", "bfloat16", 1),
+        ("SGLang-0.5", "bfloat16", 6), ("sglang", "bfloat16", 6), ("TensorRT-LLM v1.2", "bfloat16", 5), ("vLLM 0.24.0", "nvfp4", 1),
+    ],
+)  # fmt: skip
 def test_each_framework_repeats_as_many_weights_as_its_collector_has(tmp_path, release, dtype, copies):
     (row,) = load_measurements(write(tmp_path / "gemm.csv.gz", GEMM, gemm(dtype, release=release))).rows
     assert row.weight_copies == copies
@@ -187,6 +190,18 @@ def test_tables_of_which_every_row_is_left_out_exit_2_with_the_reasons(tmp_path,
     assert "left out: 7 rows: no dtype for 'int3_magic'" in error
     assert "no time" in error
     assert not (tmp_path / "out.yaml").exists()
+
+
+def test_tables_with_endings_in_capitals_are_read(tmp_path):
+    write(tmp_path / "ONE.CSV", GEMM, gemm())
+    write(tmp_path / "two.Csv.GZ", GEMM, gemm())
+    assert [measured.name for measured in load_sets(tmp_path, None)[0]] == ["ONE", "two"]
+
+
+def test_a_second_path_after_data_has_an_error_that_says_what_to_do(tmp_path, capsys):
+    one, two = (write(tmp_path / f"{name}.csv", GEMM, gemm()) for name in ("one", "two"))
+    assert main(["validate", "--data", str(one), str(two)]) == 2
+    assert capsys.readouterr().err.strip() == f"'{two}' is a second path; put the tables into one folder, and give that after '--data'"
 
 
 def test_sets_are_named_without_their_ending(tmp_path):
