@@ -177,8 +177,15 @@ class Accelerator(StrictModel):
 
     def value(self, path: str) -> Any:
         """The value at a dotted path: a float in SI units for a quantity; raises InputError if the path does not exist."""
-        part = self.at(path)
-        return part.value if isinstance(part, Quantity) else part
+        if path not in self._values:
+            part = self.at(path)
+            self._values[path] = part.value if isinstance(part, Quantity) else part
+        return self._values[path]
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        """The values that `value` has returned, since designs of a sweep read them again for every chunk."""
+        return {}
 
     def at(self, path: str) -> Any:
         """The part of the description at a dotted path, with its source; raises InputError if the path does not exist."""

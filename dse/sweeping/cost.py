@@ -79,10 +79,8 @@ def _design_at(plan: Plan, position: Mapping[str, int], accelerator: Accelerator
     return Design(accelerator, values, plan.accelerators[position["accelerator"]].base)
 
 
-def add_variables(dataset: xr.Dataset, plan: Plan, arrays: Mapping[str, np.ndarray]) -> xr.Dataset:
-    """Add the arrays of `allocate_arrays`, and the stored variables that follow from them."""
-    for name, array in arrays.items():
-        dataset[name] = (tuple(plan.dims)[: array.ndim], array)
+def add_variables(dataset: xr.Dataset, plan: Plan) -> xr.Dataset:
+    """Add the stored variables that follow from the latency and the arrays of `allocate_arrays`, which the dataset has."""
     derived = {
         "edp": lambda: dataset.energy * dataset.latency,
         "performance_per_area": lambda: dataset.batch / dataset.latency / dataset.area,
@@ -93,7 +91,7 @@ def add_variables(dataset: xr.Dataset, plan: Plan, arrays: Mapping[str, np.ndarr
         "power_limited_latency": lambda: power_limited_latency(dataset),
     }
     stored = [name for name in derived if name in plan.spec.store.cost_variables]
-    return dataset.assign({name: derived[name]().transpose(*plan.dims) for name in stored})
+    return dataset.assign({name: derived[name]().transpose(*plan.dims) for name in stored}) if stored else dataset
 
 
 def power_limited_latency(results: xr.Dataset) -> xr.DataArray:

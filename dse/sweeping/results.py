@@ -1,7 +1,7 @@
 """The results of a sweep as an xarray dataset: arrays that are filled job by job, coordinates, and attributes."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -117,11 +117,12 @@ class ResultArrays:
     def to_dataset(self) -> xr.Dataset:
         """All results as variables without attributes, with what the specification derives from them."""
         variables = {name: (self.plan.dims_of(name), array) for name, array in self.arrays.items()}
-        dataset = label_dataset(self.compiled).assign(variables)
+        costs = {name: (tuple(self.plan.dims)[: array.ndim], array) for name, array in self.cost_arrays.items()}
+        dataset = label_dataset(self.compiled, variables | costs)
         if "speedup" in self.plan.spec.store.variables:
             dataset = with_speedup(dataset)
         dataset = serving.add_variables(dataset, self.plan)
-        return cost.add_variables(dataset, self.plan, self.cost_arrays)
+        return cost.add_variables(dataset, self.plan)
 
     def _indices(self, job: Job) -> list[Index]:
         """Indices of a job's results in the dataset, one for each variant that it belongs to."""
@@ -208,9 +209,9 @@ def _described_capacity(accelerator: Accelerator) -> tuple[str, float | None]:
     return path, accelerator.value(path)
 
 
-def label_dataset(compiled: CompiledSweep) -> xr.Dataset:
-    """A dataset of the coordinates and the provenance of a sweep, without variables."""
-    dataset = xr.Dataset(coords=_coordinates(compiled.plan, compiled.resources, compiled.executions), attrs=compiled.attributes)
+def label_dataset(compiled: CompiledSweep, variables: Mapping[str, tuple[Sequence[str], np.ndarray]] | None = None) -> xr.Dataset:
+    """A dataset of the coordinates and the provenance of a sweep, with some variables or none."""
+    dataset = xr.Dataset(variables, _coordinates(compiled.plan, compiled.resources, compiled.executions), compiled.attributes)
     for name in dataset.coords.keys() & ATTRIBUTES.keys():
         dataset[name].attrs = dict(ATTRIBUTES[str(name)])
     return dataset

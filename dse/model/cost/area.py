@@ -148,22 +148,28 @@ def on_chip_capacity(design: Design) -> FloatOrArray:
 
 def area_by_part(design: Design, coefficients: AreaCoefficients | None = None) -> dict[str, FloatOrArray]:
     """Area [m^2] of each part of a design by the model alone; raises InputError for a missing or unknown process."""
+    return _area_and_parts(design, coefficients)[1]
+
+
+def modelled_area(design: Design, coefficients: AreaCoefficients | None = None) -> FloatOrArray:
+    """Area [m^2] by the model alone; raises InputError for a missing or unknown process."""
+    return _area_and_parts(design, coefficients)[0]
+
+
+def _area_and_parts(design: Design, coefficients: AreaCoefficients | None) -> tuple[FloatOrArray, dict[str, FloatOrArray]]:
     check_process(design)
     coefficients = coefficients or fitted_coefficients().area.of(design.accelerator.cost.family)
     areas = {name: getattr(coefficients, name).value * driver for name, driver in area_drivers(design).items()}
     fixed, stated = areas.pop("fixed"), design.value("cost.fixed")
     areas["interface"] = interface_area(design)
-    return {"fixed": fixed * fixed_share(sum(areas.values())) if stated is None else stated} | areas
+    rest = sum(areas.values())
+    fixed = fixed * fixed_share(rest) if stated is None else stated
+    return rest + fixed, {"fixed": fixed} | areas
 
 
 def fixed_share(rest: FloatOrArray) -> FloatOrArray:
     """Share of the fixed area of a large die that a die has whose other parts take `rest` [m^2]."""
     return rest / (rest + published_coefficients().fixed_half.value)
-
-
-def modelled_area(design: Design, coefficients: AreaCoefficients | None = None) -> FloatOrArray:
-    """Area [m^2] by the model alone; raises InputError for a missing or unknown process."""
-    return sum(area_by_part(design, coefficients).values())
 
 
 def area(design: Design) -> FloatOrArray:
@@ -181,8 +187,7 @@ def anchor_to_published(design: Design, path: str, modelled: FloatOrArray, model
     each number of the design.
     """
     published = design.value(path)
-    return (
-        modelled
-        if published is None
-        else published + (modelled - modelled_base) * design.array_module.minimum(1.0, published / modelled_base)
-    )
+    if published is None:
+        return modelled
+    scale = design.array_module.minimum(1.0, published / modelled_base)
+    return modelled * scale + (published - modelled_base * scale)  # two operations on an array of designs

@@ -116,6 +116,8 @@ class FrontReducer:
         return self.merge(parts)
 
     def merge(self, partials: Sequence[Partial]) -> Partial:
+        if len(partials) == 1:  # a front already
+            return partials[0]
         points, groups = (np.concatenate([partial[name] for partial in partials]) for name in ("points", "group"))
         on_front = np.zeros(len(points), bool)
         for group in np.unique(groups):

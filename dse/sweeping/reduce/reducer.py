@@ -70,7 +70,8 @@ def align_columns(dataset: xr.Dataset, signs: Mapping[str, float]) -> tuple[list
     dims = [str(dim) for dim in dataset.dims if any(dim in variable.dims for variable in variables)]
     columns = []
     for variable, sign in zip(variables, signs.values(), strict=True):
-        column = variable.expand_dims([dim for dim in dims if dim not in variable.dims]).transpose(*dims).values
+        shared = variable.variable  # without coordinates, which take longer to expand
+        column = shared.set_dims({dim: shared.sizes.get(dim, 1) for dim in dims}).transpose(*dims).values
         column = column.astype(float) if column.dtype.kind == "b" else column
         columns.append(column if sign > 0 else -column)
     return dims, columns
