@@ -4,6 +4,7 @@ errors                      every problem of an input at once, with file, line a
 strict_model                base class of all schemas
 units, expression           quantities with units, arithmetic over named results
 number_format, dtype        bits of elements and their scales; the dtype of each operand
+index_bits                  bits of an index, as in N:M metadata
 array_types                 arrays of NumPy or JAX
 formula                     arithmetic over dotted paths and quantities, with dimensions
 display_units               units in which people read results: mm^2, TB/s, ms

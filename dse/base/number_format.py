@@ -19,12 +19,13 @@ a scale for each 32 positions of 2:4 NVFP4, which are 16 kept values, and for ea
 import re
 from dataclasses import dataclass
 from functools import cache
-from math import ceil, inf, log2
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from dse.base.errors import did_you_mean
+from dse.base.index_bits import index_bits
 from dse.base.strict_model import field_error
 
 BITS_PER_ELEMENT = {
@@ -112,9 +113,9 @@ class NumberFormat:
         return (self.element_bits + self._place_bits) * kept / size + self.block_bits * blocks
 
     @property
-    def _place_bits(self) -> int:
+    def _place_bits(self) -> float:
         """Bits of the place of a kept element in its group."""
-        return ceil(log2(self.group[1])) if self.group else 0
+        return float(index_bits(self.group[1])) if self.group else 0.0
 
     def scale_bits(self, rows: Size, columns: Size) -> Size:
         """Bits of all scales and zero points of a matrix of which every element is stored."""

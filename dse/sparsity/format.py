@@ -19,10 +19,10 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from dse.base.errors import InputError
+from dse.base.index_bits import index_bits
 from dse.base.strict_model import StrictModel, field_error
 from dse.base.units import Width
 from dse.sparsity.grammar import as_pattern
@@ -286,7 +286,7 @@ def candidate_formats(pattern: Pattern, m: int, k: int, stored: float) -> Iterat
     """Formats for an [m, k] matrix with `stored` elements, their numbers as narrow as it allows; some cannot store the pattern."""
     down, across = pattern.tile_grid(m, k)
     sizes = (across, down * pattern.tile[0], across * pattern.tile[1], stored + 1)
-    tile, row, column, start = (assumed_width(max(1, np.ceil(np.log2(number)))) for number in sizes)
+    tile, row, column, start = (assumed_width(index_bits(number)) for number in sizes)
     yield from (NMIndex(), Enumerative(), Bitmask(), BSR(index=tile, pointer=start), ELL(index=tile), ELL(kind="blocked_ell", index=tile))
     yield from (CSR(index=column, pointer=start), CSC(index=row, pointer=start))
     yield Levels(order="flat", levels=(Rank(kind="bitmask"), *_ranks_inside(pattern, "enumerative")))

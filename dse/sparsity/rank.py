@@ -22,6 +22,7 @@ from jaxtyping import Bool, Int
 from pydantic import Field
 
 from dse.base.errors import InputError
+from dse.base.index_bits import index_bits
 from dse.base.strict_model import StrictModel
 from dse.base.units import Width
 from dse.sparsity import expectation
@@ -45,7 +46,7 @@ class Rank(StrictModel):
 
     def bits_per_number(self, size: FloatOrArray) -> FloatOrArray:
         """Bits of one index or delta in a fibre of `size` places."""
-        return self.width.value if self.width else np.maximum(np.ceil(np.log2(size)), 1.0)
+        return self.width.value if self.width else index_bits(size)
 
     def numbers_fit(self, size: FloatOrArray) -> Any:
         """Whether the width can hold the numbers of `size` places."""
