@@ -136,7 +136,7 @@ def _possible_causes(dense: ChosenLayers, sparse: ChosenLayers, whole: np.ndarra
     tests = {
         "density": _differ(density[runs], ideal),
         "padding": _differ(b.flops, a.flops * density[runs]) or _differ(b.weight_bytes, a.weight_bytes * density[runs]),
-        "gain": bool((b.capped_flops > a.flops * ideal * (1 + ROUNDING)).any()),
+        "gain": bool((b.dense_flops_over_gain > a.flops * ideal * (1 + ROUNDING)).any()),
         "slower_unit": _differ(a.seconds_per_flop, b.seconds_per_flop),
         "metadata": bool(b.metadata_bytes.any()),
         "traffic": bool((b.traffic != 0).any()),
@@ -169,7 +169,7 @@ def _idealised_latencies(
     unit = take("slower_unit", sparse.seconds_per_flop, dense.seconds_per_flop)
     unit = unit * take("efficiency", sparse.inefficiency, dense.inefficiency)
     stored = remaining * take("padding", _ratio(sparse.flops, density), dense.flops) * unit
-    capped = take("gain", sparse.capped_flops, 0.0) * unit
+    capped = take("gain", sparse.dense_flops_over_gain, 0.0) * unit
     weights = remaining * take("padding", _ratio(sparse.weight_bytes, density), dense.weight_bytes) + take(
         "metadata", sparse.metadata_bytes, 0.0
     )

@@ -28,10 +28,10 @@ PerMemory = Float[np.ndarray, "memory layer"]
 class ChosenLayers:
     """One instance of each layer under the execution that runs it.
 
-    `latency` [s]; `bound` and `execution` are names. `flops` [FLOP] is the stored work, `capped_flops` [FLOP] the dense work over the gain
-    (0 without a cap), `seconds_per_flop` 1 / peak of the unit, `inefficiency` 1 / E times the slowdown of a fitted kernel. `decode` [s] is
-    the time of the decoder, `traffic` [B] of every memory comes with its `slowdown` and `seconds_per_byte`; `overhead` [s].
-    `weight_bytes` and `metadata_bytes` [B] are those of the stored weights.
+    `latency` [s]; `bound` and `execution` are names. `flops` [FLOP] is the stored work, `dense_flops_over_gain` [FLOP] the work that the
+    gain caps, over the gain (0 without a gain), `seconds_per_flop` 1 / peak of the unit, `inefficiency` 1 / E times the slowdown of a
+    fitted kernel. `decode` [s] is the time of the decoder, `traffic` [B] of every memory comes with its `slowdown` and
+    `seconds_per_byte`; `overhead` [s]. `weight_bytes` and `metadata_bytes` [B] are those of the stored weights.
     """
 
     latency: PerLayer
@@ -39,7 +39,7 @@ class ChosenLayers:
     execution: np.ndarray
     is_sparse: Bool[np.ndarray, "layer"]
     flops: PerLayer
-    capped_flops: PerLayer
+    dense_flops_over_gain: PerLayer
     seconds_per_flop: PerLayer
     inefficiency: PerLayer
     decode: PerLayer
@@ -112,7 +112,7 @@ def choose_layers(side: Side, variant: Variant, terms: LayerTerms) -> ChosenLaye
         execution=np.array([e.name for e in executions], object),
         is_sparse=np.array([e.is_sparse for e in executions], bool),
         flops=of_chosen(terms.stored_flops, choice),
-        capped_flops=of_chosen(terms.dense_flops, choice) / gains,
+        dense_flops_over_gain=of_chosen(terms.dense_flops, choice) / gains,
         seconds_per_flop=1 / peaks,
         inefficiency=chosen_rates[:, STORED_FLOPS] * peaks * slowdown[:, STORED_FLOPS],
         decode=of_chosen(terms.metadata_bytes, choice) * chosen_rates[:, METADATA_BYTES] * slowdown[:, METADATA_BYTES],
