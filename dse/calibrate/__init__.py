@@ -2,6 +2,7 @@
 
 measure/            time the kernels of this machine, as a table of measurements
 measured/           the tables that ship
+device_names        devices of the catalogue by the names that drivers and published tables give to them
 published/          published tables in their own columns
 tables/             rows of tables, their checks, and launches as arrays
 fit/                fit kernels of matrix products; write efficiencies.yaml

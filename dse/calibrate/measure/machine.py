@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dse.base import catalog
 from dse.base.dtype import parse_dtype
+from dse.calibrate.device_names import find_devices
 from dse.calibrate.measure.libraries import LibraryKernel
 from dse.calibrate.measure.timing import Timer, cpu_timer, gpu_timer, measure_median
 from dse.calibrate.tables.sanity_checks import uncacheable_bytes
@@ -18,17 +18,6 @@ from dse.calibrate.tables.sanity_checks import uncacheable_bytes
 SQUARE_ON_CPU, SQUARE_ON_GPU = 1024, 8192  # edge of the product that measures a peak
 COPIED_ON_CPU, COPIED_ON_GPU = 64 * 2**20, 512 * 2**20  # bytes copied to measure the bandwidth: more than most caches hold
 EVICTED_ON_GPU = 256 * 2**20  # bytes that take longer to write than the host takes to launch a kernel, on any GPU so far
-
-# Names by which drivers report devices, where they differ from those of the catalogue.
-DRIVER_NAMES = {
-    "nvidia-h100-80gb-hbm3": "h100-sxm5-80gb", "nvidia-h100-pcie": "h100-pcie-80gb", "nvidia-h200": "h200-sxm-141gb",
-    "nvidia-b200": "b200-sxm-180gb", "nvidia-a100-80gb-pcie": "a100-pcie-80gb", "nvidia-geforce-rtx-3090": "rtx3090",
-    "nvidia-geforce-rtx-4090": "rtx4090", "nvidia-a100-sxm4-80gb": "a100-sxm4-80gb", "nvidia-a100-sxm4-40gb": "a100-sxm4-40gb",
-    "nvidia-l40s": "l40s", "nvidia-l4": "l4", "nvidia-a10": "a10", "tesla-t4": "t4", "tesla-v100-sxm2-32gb": "v100-sxm2-32gb",
-    "nvidia-geforce-rtx-4080": "rtx4080", "nvidia-geforce-rtx-5080": "rtx5080", "nvidia-geforce-rtx-5090": "rtx5090",
-    "nvidia-rtx-6000-ada-generation": "rtx6000-ada", "nvidia-rtx-pro-6000-blackwell-workstation-edition": "rtx-pro-6000",
-    "nvidia-h20": "h20", "nvidia-h100-nvl": "h100-nvl", "nvidia-l20": "l20", "nvidia-gb200": "gb200", "nvidia-gb300": "gb300",
-}  # fmt: skip
 
 
 def identify_device(cuda: bool) -> tuple[str, bool]:
@@ -42,9 +31,8 @@ def identify_device(cuda: bool) -> tuple[str, bool]:
 
 def find_in_catalog(driver_name: str) -> tuple[str, bool]:
     """Name in the catalogue of a GPU that a driver reports, or one derived from that; and whether the catalogue has it."""
-    slug = _slug(driver_name)
-    name = DRIVER_NAMES.get(slug, slug)
-    return name, name in catalog.list_names("accel_models")
+    devices = find_devices(driver_name)
+    return (devices[0], True) if len(devices) == 1 else (_slug(driver_name), False)
 
 
 def _slug(text: str) -> str:

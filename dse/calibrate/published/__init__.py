@@ -1,6 +1,5 @@
 """Read published tables of measurements in the columns in which they are passed around, as rows of `Measurement`.
 
-device_names      devices of the catalogue by the names that tables give to them
 network_names     networks of the catalogue by the names that tables give to them
 table             a table: its columns, and the conversion of a row
 pruning_papers    products of the papers on N:M, V:N:M and 2:4 kernels, and of dense ones

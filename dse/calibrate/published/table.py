@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dse.base.errors import InputError
-from dse.calibrate.published.device_names import find_devices, nearest_device
+from dse.calibrate.device_names import find_devices, nearest_device
 
 T = TypeVar("T")
 Cells = dict[str, str]  # by column; empty where the row states none

@@ -1,4 +1,4 @@
-"""Devices of the catalogue by the names that published tables give to them.
+"""Devices of the catalogue by the names that drivers and published tables give to them.
 
 Case, separators, vendors and series do not count: 'NVIDIA H100 PCIe', 'h100_pcie' and 'H100-PCIe-80GB' are 'h100-pcie-80gb'. A form factor
 (SXM, PCIe, NVL) or a memory size that a name does not state may be any.

@@ -1,9 +1,9 @@
-"""Names of GPUs in published tables: those that people write are devices of the catalogue."""
+"""Names of GPUs as people write them in published tables are devices of the catalogue."""
 
 import pytest
 
 from dse.base import catalog
-from dse.calibrate.published.device_names import find_devices, nearest_device
+from dse.calibrate.device_names import find_devices, nearest_device
 from dse.calibrate.published.table import RowLeftOut, device_name
 
 NAMES = {
