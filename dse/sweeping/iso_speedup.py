@@ -101,18 +101,22 @@ def iso_speedup(dataset: xr.Dataset, drop: float = 1.0, relative: bool = False, 
     if "speedup" not in dataset:
         raise InputError("the dataset has no speedup", "add it to 'store: {variables: [...]}' and sweep again")
     check_drop(drop)
-    feasible = accuracy_drop(dataset, relative).values <= drop + ROUNDING_TOLERANCE
+    result = _select_fastest(dataset, accuracy_drop(dataset, relative).values <= drop + ROUNDING_TOLERANCE)
+    result = result.assign_attrs(dataset.attrs | {"accuracy_drop": drop, "accuracy_drop_units": UNITS[relative]})
+    if not has_accuracy_intervals(dataset):
+        return result
+    return _add_samples(result, dataset, sample_drops(dataset, relative, seed=seed) <= drop + ROUNDING_TOLERANCE)
+
+
+def _select_fastest(dataset: xr.Dataset, feasible: Bool[np.ndarray, "variant"]) -> xr.Dataset:
+    """The best speedup of the feasible variants and the dense network of each design and workload, and the variant that has it."""
     workloads = dict.fromkeys(dataset.workload.values)
     results = [_fastest(dataset.speedup.isel(variant=feasible & (dataset.workload.values == name))) for name in workloads]
     speedup, best = (np.stack(arrays, axis=-1) for arrays in zip(*results, strict=True))
     dims = (*(dim for dim in dataset.speedup.dims if dim != "variant"), "workload")
     coords = {name: coord for name, coord in dataset.coords.items() if "variant" not in coord.dims and set(coord.dims) <= set(dims)}
     coords |= {"workload": np.array(list(workloads), object)} | _variant_coordinates(dataset)
-    result = xr.Dataset({"speedup": (dims, speedup, SPEEDUP_ATTRS), "best": (dims, best, BEST_ATTRS)}, coords)
-    result = result.assign_attrs(dataset.attrs | {"accuracy_drop": drop, "accuracy_drop_units": UNITS[relative]})
-    if not has_accuracy_intervals(dataset):
-        return result
-    return _add_samples(result, dataset, sample_drops(dataset, relative, seed=seed) <= drop + ROUNDING_TOLERANCE)
+    return xr.Dataset({"speedup": (dims, speedup, SPEEDUP_ATTRS), "best": (dims, best, BEST_ATTRS)}, coords)
 
 
 def pattern_shares(cell: xr.Dataset) -> PatternShares:
