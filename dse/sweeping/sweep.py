@@ -71,17 +71,14 @@ def sweep(
             return run_distributed(plan, Path(out), executor=executor, resume=resume, shard=shard).to_dataset()
     if executor is not None or resume or shard is not None:
         raise not_distributable(plan)
-    return run.run_in_memory(plan) if out is None else _write_netcdf(plan, Path(out))
-
-
-def _write_netcdf(plan: Plan, path: Path) -> xr.Dataset:
-    """Run a sweep whose results are one netCDF file; returns them."""
-    output_file.check_writable(path)
-    with output_file.hold_write_lock(path):
+    if out is None:
+        return run.run_in_memory(plan)
+    output_file.check_writable(Path(out))
+    with output_file.hold_write_lock(Path(out)):
         if netcdf_stream.is_large(plan):
-            return netcdf_stream.run_to_netcdf(plan, path)
+            return netcdf_stream.run_to_netcdf(plan, Path(out))
         dataset = run.run_in_memory(plan)
-        store.write(dataset, path)
+        store.write(dataset, Path(out))
     return dataset
 
 
