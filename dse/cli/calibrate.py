@@ -15,7 +15,8 @@ from dse.calibrate.attention.attention_set import MIN_LAUNCHES, AttentionSet, lo
 from dse.calibrate.attention.export import fit_attention_record, format_attention_file, format_attention_section
 from dse.calibrate.attention.measurement import is_attention_table
 from dse.calibrate.fit.checkpoint import Checkpoint
-from dse.calibrate.fit.discrepancy import predict_from_library, with_discrepancy
+from dse.calibrate.fit.device_effects import FewLaunches, fit_together, select_few
+from dse.calibrate.fit.discrepancy import with_discrepancy
 from dse.calibrate.fit.export import build_record, format_efficiency_file
 from dse.calibrate.fit.intervals import half_widths_of, similar_to_few
 from dse.calibrate.fit.joint import JointFit, fit_jointly
@@ -139,28 +140,36 @@ def _fit_all(
 ) -> list[KernelRecord]:
     """Fit each kernel alone, all of them jointly, then the intervals of each; steps in the checkpoint are not repeated.
 
-    Kernels with few launches begin as their library predicts them, if it was measured on other devices.
+    Kernels with few launches, of libraries that were measured on other devices, follow: they begin as those predict them, and share
+    what they show of the device.
     """
     records = checkpoint.read()
     alone = {record.key: record for record in records if record.half_width is None}
     finished = {record.key: record for record in records if record.half_width is not None}
-    predictions = {key: predict_from_library(of_kernel, others) for key, of_kernel in launches.items()}
-    of_library = {key: model for key, model in predictions.items() if model is not None}
-    with tqdm(total=2 * len(launches), unit=" fits", delay=2, disable=not shows_progress()) as bar:
-        for key, of_kernel in launches.items():
+    candidates = {key: similar for key, of_kernel in launches.items() if (similar := select_few(of_kernel, others))}
+    many = {key: of_kernel for key, of_kernel in launches.items() if key not in candidates}
+    with tqdm(total=len(launches) + len(many), unit=" fits", delay=2, disable=not shows_progress()) as bar:
+
+        def finish(fits: Iterable[JointFit]) -> None:
+            for fit in fits:
+                key = fit.model.key
+                bar.set_postfix_str(f"{key}, intervals")
+                if key not in finished:
+                    finished[key] = _add_intervals(fit, measurements, others, options)
+                    checkpoint.add(finished[key])
+                bar.update()
+
+        for key, of_kernel in many.items():
             bar.set_postfix_str(f"{key}, {len(of_kernel)} launches")
-            if key not in alone and key not in of_library:
+            if key not in alone:
                 alone[key] = build_record(JointFit(_fit_alone(of_kernel, others), of_kernel), measurements)
                 checkpoint.add(alone[key])
             bar.update()
-        starts = {key: of_library.get(key) or alone[key].model for key in launches}
-        for fit in fit_jointly([JointFit(starts[key], of_kernel) for key, of_kernel in launches.items()], others):
-            key = fit.model.key
-            bar.set_postfix_str(f"{key}, intervals")
-            if key not in finished:
-                finished[key] = _add_intervals(fit, measurements, others, options)
-                checkpoint.add(finished[key])
-            bar.update()
+        finish(fit_jointly([JointFit(alone[key].model, of_kernel) for key, of_kernel in many.items()], others))
+        kernels = [*others, *(finished[key] for key in many)]
+        few = [FewLaunches.predicted_by(similar, launches[key], kernels) for key, similar in candidates.items()]
+        for device in dict.fromkeys(kernel.model.key.device for kernel in few):
+            finish(fit_together([kernel for kernel in few if kernel.model.key.device == device]))
     return [finished[key] for key in launches]
 
 
@@ -172,7 +181,7 @@ def _fit_alone(launches: KernelLaunches, others: Sequence[KernelRecord]) -> Kern
 
 
 def _add_intervals(fit: JointFit, measurements: MeasurementSet, others: Sequence[KernelRecord], options: Namespace) -> KernelRecord:
-    sampled = bootstrap(fit.model, stratify(fit.launches, MAX_COMPARED), options.samples, options.seed, fit.prior)
+    sampled = bootstrap(fit.model, stratify(fit.launches, MAX_COMPARED), options.samples, options.seed, fit.prior, fit.noise)
     check_monotone(replace(sampled, discrepancy=None), fit.launches)
     completed = fit._replace(model=with_discrepancy(sampled, fit.launches))
     return build_record(completed, measurements, half_widths_of(fit, others), similar_to_few(fit, others))

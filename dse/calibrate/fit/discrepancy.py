@@ -1,10 +1,9 @@
 """Estimate what the parameters of a kernel leave unexplained, as a Gaussian process over the sizes of its launches.
 
 Lengths, deviation and noise maximise the marginal likelihood of the deviations of measured from predicted times, with weak priors. A kernel
-with few launches deviates as its library does on other devices.
+with few launches deviates as its library does on other devices (`device_effects`).
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from statistics import NormalDist
@@ -22,8 +21,6 @@ from dse.model.efficiency.float64 import compile_in_float64
 from dse.model.efficiency.kernels.discrepancy import SIZES, Discrepancy, Sizes, correlation, log_sizes
 from dse.model.efficiency.kernels.launches import KernelLaunches, PerLaunch
 from dse.model.efficiency.kernels.model import KernelModel
-from dse.model.efficiency.kernels.record import KernelRecord
-from dse.model.efficiency.kernels.transfer import predict_kernel
 
 MIN_LAUNCHES = 20  # that show how neighbouring shapes deviate
 MAX_LIKELIHOOD = 256  # launches of which the likelihood is computed
@@ -38,20 +35,6 @@ LEAST_SCALE = 1e-4  # root mean square of the residuals, against which deviation
 UNUSED = 1e6  # standard deviation of a padded residual, which then says nothing
 
 Logs = Float[Array, "6"]  # logarithms of the four lengths, the deviation and the noise
-
-
-def predict_from_library(launches: KernelLaunches, others: Sequence[KernelRecord]) -> KernelModel | None:
-    """A kernel with few launches as the kernels of its library on other devices predict it, with what these leave unexplained.
-
-    None if it has many launches, or its library was not measured elsewhere.
-    """
-    key = launches.key
-    elsewhere = [
-        kernel for kernel in others if kernel.key.group == key.group and kernel.kernel == key.kernel and kernel.device != key.device
-    ]
-    if len(launches) >= MIN_LAUNCHES or not elsewhere:
-        return None
-    return replace(predict_kernel(elsewhere, key, launches.rates.memory, others)[0].model, key=key)
 
 
 def with_discrepancy(model: KernelModel, launches: KernelLaunches) -> KernelModel:

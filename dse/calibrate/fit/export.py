@@ -20,11 +20,10 @@ from dse.model.efficiency.device_rates import DeviceRates
 from dse.model.efficiency.efficiency_file import EfficiencyFile
 from dse.model.efficiency.interval import QUANTILES, Z_SCORE
 from dse.model.efficiency.kernels.launches import KernelLaunches
-from dse.model.efficiency.kernels.model import KernelModel
 from dse.model.efficiency.kernels.parameters import PARAMETERS, format_tile
 from dse.model.efficiency.kernels.record import DiscrepancyRecord, KernelRecord, RatesRecord
 from dse.model.efficiency.kernels.unmeasured_patterns import shared_height
-from dse.model.efficiency.parameter import Distribution, Estimate, round_estimate
+from dse.model.efficiency.parameter import Estimate, round_estimate
 
 HEADER = """# Parameters of measured kernels. `low` and `high` are the 90% interval; parameters that the measurements hardly determine
 # more closely than the prior are marked `assumed`. `half_width` is that of the 90% interval of the logarithm of a time, from
@@ -46,7 +45,7 @@ def build_record(
 
     They hold in the measured ranges of sizes, of a kernel with few shapes also in those of `similar` kernels, which are its prior.
     """
-    model, launches, prior = fit
+    model, launches = fit.model, fit.launches
     of_parameters = replace(model, discrepancy=None)
     key, rows = model.key, rows_by_kernel(measurements)[model.key]
     heights = sorted({height for row in rows if (height := shared_height(row.pattern))})
@@ -57,7 +56,7 @@ def build_record(
         power_slots=model.pads_to_power_of_two, shapes=len(set(launches.shapes)), launches=len(launches),
         error=round_estimate(float(np.mean(np.abs(of_parameters.predict_times(launches) / launches.time - 1)))),
         constant=round_estimate(constant_efficiency(launches)),
-        sources=_list_sources(rows), parameters=_estimate_parameters(model, launches, prior),
+        sources=_list_sources(rows), parameters=_estimate_parameters(fit),
         shared=heights[0][0] if heights else None, heights=tuple(row_count for _, row_count in heights),
         density=(round_estimate(launches.density.min()), round_estimate(launches.density.max())), staged=model.staged_bytes,
         rates=_record_rates(launches.rates),
@@ -105,13 +104,14 @@ def _list_sources(rows: Sequence[Measurement]) -> tuple[str, ...]:
     return tuple(sorted({row.source for row in rows}))
 
 
-def _estimate_parameters(model: KernelModel, launches: KernelLaunches, prior: Distribution) -> dict[str, Estimate]:
+def _estimate_parameters(fit: JointFit) -> dict[str, Estimate]:
     """Each parameter with its 90% interval: of the bootstrap samples and of the measurements given the prior.
 
     A parameter whose interval is as wide as that of the prior is `assumed`: the measurements do not determine it.
     """
-    deviation, thetas = posterior_deviation(model, launches, prior), np.array([model.theta, *model.samples])
-    is_assumed = deviation > ASSUMED_SHARE * prior.deviation
+    model, deviation = fit.model, posterior_deviation(*fit)
+    thetas = np.array([model.theta, *model.samples])
+    is_assumed = deviation > ASSUMED_SHARE * fit.prior.deviation
     ends = np.quantile(thetas, QUANTILES["low"], axis=0), np.quantile(thetas, QUANTILES["high"], axis=0)
     low, high = np.minimum(ends[0], model.theta - Z_SCORE * deviation), np.maximum(ends[1], model.theta + Z_SCORE * deviation)
     return {

@@ -12,7 +12,7 @@ from dse.accuracy.interval import conformal_quantile
 from dse.calibrate.fit.discrepancy import with_discrepancy
 from dse.calibrate.fit.joint import JointFit
 from dse.calibrate.fit.kernel import stratify
-from dse.calibrate.fit.parameters import fit_parameters, posterior_deviation
+from dse.calibrate.fit.parameters import NOISE, fit_parameters, posterior_deviation
 from dse.model.efficiency.interval import LEVEL, Z_SCORE
 from dse.model.efficiency.kernels.launches import KernelLaunches
 from dse.model.efficiency.kernels.model import KernelModel
@@ -34,24 +34,24 @@ def group_shapes(launches: KernelLaunches) -> Int[np.ndarray, "launch"]:
 
 
 def fit_without_each_shape(
-    model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR
+    model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR, noise: float = NOISE
 ) -> Iterator[tuple[Bool[np.ndarray, "launch"], KernelModel]]:
     """Fit parameters and discrepancy without each group of shapes; yields the mask of the launches left out, and the model."""
     groups = group_shapes(launches)
     for group in range(groups.max() + 1):
         known = launches.take(groups != group)
-        yield groups == group, with_discrepancy(fit_parameters(model, stratify(known, REFIT_LAUNCHES), prior=prior), known)
+        yield groups == group, with_discrepancy(fit_parameters(model, stratify(known, REFIT_LAUNCHES), prior=prior, noise=noise), known)
 
 
 def leave_one_shape_out_residuals(
-    model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR
+    model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR, noise: float = NOISE
 ) -> Float[np.ndarray, "2 launch"]:
     """Logarithm of predicted over measured time, each shape predicted by a fit without it.
 
     First that of the parameters alone, then that with the discrepancy, over its relative deviation.
     """
     residuals = np.zeros((2, len(launches)))
-    for left_out, fitted in fit_without_each_shape(model, launches, prior):
+    for left_out, fitted in fit_without_each_shape(model, launches, prior, noise):
         of_parameters, corrected = (
             np.log(each.predict_times(launches) / launches.time) for each in (replace(fitted, discrepancy=None), fitted)
         )
@@ -92,19 +92,17 @@ def half_widths_of(fit: JointFit, others: Sequence[KernelRecord] = ()) -> HalfWi
     if similar := similar_to_few(fit, others):
         half_width = _half_width_from_few(fit, float(np.median([kernel.half_width or kernel.error for kernel in similar])))
         return HalfWidths(half_width, half_width)
-    model, launches, prior = fit
-    groups = group_shapes(launches)
-    return HalfWidths(*(conformal_half_width(residuals, groups) for residuals in leave_one_shape_out_residuals(model, launches, prior)))
+    groups = group_shapes(fit.launches)
+    return HalfWidths(*(conformal_half_width(residuals, groups) for residuals in leave_one_shape_out_residuals(*fit)))
 
 
 def _half_width_from_few(fit: JointFit, of_similar: float) -> float:
     """Half width of a kernel with few shapes: Student's t with the variance of their residuals, to which that of similar kernels adds as if
     it had been seen in `SIMILAR_WEIGHT` shapes. A single shape has no residual, but leaves parameters open."""
-    model, launches, prior = fit
-    count, variance = len(set(launches.shapes)), (of_similar / Z_SCORE) ** 2
+    count, variance = len(set(fit.launches.shapes)), (of_similar / Z_SCORE) ** 2
     if count == 1:
-        open_deviation = np.linalg.norm(model.log_time_gradient(launches) * posterior_deviation(model, launches, prior), axis=1).max()
+        open_deviation = np.linalg.norm(fit.model.log_time_gradient(fit.launches) * posterior_deviation(*fit), axis=1).max()
         return Z_SCORE * float(np.hypot(np.sqrt(variance), open_deviation))
-    residuals, _ = leave_one_shape_out_residuals(model, launches, prior)
+    residuals, _ = leave_one_shape_out_residuals(*fit)
     pooled = (SIMILAR_WEIGHT * variance + count * np.mean(residuals**2)) / (SIMILAR_WEIGHT + count)
     return float(stdtrit(SIMILAR_WEIGHT + count, (1 + LEVEL) / 2) * np.sqrt(pooled))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dse.calibrate.fit.kernel import STEPS, stratify
-from dse.calibrate.fit.parameters import fit_parameters, posterior_deviation
+from dse.calibrate.fit.parameters import NOISE, fit_parameters, posterior_deviation
 from dse.model.efficiency.kernels.launches import KernelLaunches
 from dse.model.efficiency.kernels.model import KernelModel
 from dse.model.efficiency.kernels.parameters import PRIOR
@@ -25,11 +25,12 @@ JOINT_LAUNCHES = 256  # of each kernel, which a fit uses
 
 
 class JointFit(NamedTuple):
-    """A fitted kernel, its launches, and the prior that it was fitted with."""
+    """A fitted kernel, its launches, and the prior and the noise that it was fitted with."""
 
     model: KernelModel
     launches: KernelLaunches
     prior: Distribution = PRIOR
+    noise: float = NOISE  # standard deviation of the logarithm of a measured time about the model
 
 
 def fit_jointly(kernels: Iterable[JointFit], others: Sequence[KernelRecord] = (), rounds: int = ROUNDS) -> list[JointFit]:

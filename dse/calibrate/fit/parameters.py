@@ -40,12 +40,20 @@ def pad_problem(features: Features, time: PerLaunch, size: int) -> FitProblem[Fe
 
 
 def fit_parameters(
-    start: KernelModel, launches: KernelLaunches, steps: int = 30, weight: PerLaunch | None = None, prior: Distribution = PRIOR
+    start: KernelModel,
+    launches: KernelLaunches,
+    steps: int = 30,
+    weight: PerLaunch | None = None,
+    prior: Distribution = PRIOR,
+    noise: float = NOISE,
 ) -> KernelModel:
-    """Fit the parameters of `start`, beginning at its own, under its discrepancy; a `weight` of 0 leaves a launch out."""
+    """Fit the parameters of `start`, beginning at its own, under its discrepancy; a `weight` of 0 leaves a launch out.
+
+    `noise`: standard deviation of the logarithm of a measured time about the model.
+    """
     weight = np.ones(len(launches)) if weight is None else weight
     start = replace(start, max_k=float(launches.k[weight > 0].max()))
-    arguments = _residual_arguments(start, launches, weight, prior)
+    arguments = _residual_arguments(start, launches, weight * (NOISE / noise) ** 2, prior)
     theta, cost = minimize_residuals(*_compiled(), arguments, start.theta, (LOWER_BOUND, UPPER_BOUND), steps)
     return replace(start, theta=theta, cost=cost)
 
@@ -81,7 +89,9 @@ def log_residuals(
     return jnp.concatenate([(jnp.log(predicted) - jnp.log(time)) * weight / NOISE, of_parameters])
 
 
-def bootstrap(model: KernelModel, launches: KernelLaunches, sample_count: int, seed: int = 0, prior: Distribution = PRIOR) -> KernelModel:
+def bootstrap(
+    model: KernelModel, launches: KernelLaunches, sample_count: int, seed: int = 0, prior: Distribution = PRIOR, noise: float = NOISE
+) -> KernelModel:
     """Add samples of the parameters, each fitted to a sample of the shapes with replacement.
 
     Whole shapes are sampled, since launches of one shape are not independent. The mean of the prior is sampled as well, so that
@@ -94,15 +104,13 @@ def bootstrap(model: KernelModel, launches: KernelLaunches, sample_count: int, s
     for _ in range(sample_count):
         weight = np.bincount(rng.integers(len(shapes), size=len(shapes)), minlength=len(shapes))[index]
         shifted = Distribution(np.clip(rng.normal(prior.mean, prior.deviation), LOWER_BOUND, UPPER_BOUND), prior.deviation)
-        samples.append(fit_parameters(model, launches, BOOTSTRAP_STEPS, weight.astype(float), shifted).theta)
+        samples.append(fit_parameters(model, launches, BOOTSTRAP_STEPS, weight.astype(float), shifted, noise).theta)
     return replace(model, samples=tuple(samples))
 
 
-def posterior_deviation(
-    model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR, weight: PerLaunch | None = None
-) -> Theta:
+def posterior_deviation(model: KernelModel, launches: KernelLaunches, prior: Distribution = PRIOR, noise: float = NOISE) -> Theta:
     """Standard deviation of each parameter given the measurements and the prior, where residuals are linear in theta."""
-    weight = np.ones(len(launches)) if weight is None else weight
+    weight = np.full(len(launches), (NOISE / noise) ** 2)
     jacobian = np.asarray(_compiled()[1](model.theta, *_residual_arguments(model, launches, weight, prior)))
     return np.sqrt(np.diag(np.linalg.inv(jacobian.T @ jacobian)))
 

@@ -7,13 +7,14 @@ import numpy as np
 from tqdm import tqdm
 
 from dse.base.progress import shows_progress
+from dse.calibrate.fit.device_effects import FewLaunches, fit_together
 from dse.calibrate.fit.discrepancy import with_discrepancy
 from dse.calibrate.fit.export import build_record
 from dse.calibrate.fit.intervals import HalfWidths
 from dse.calibrate.fit.joint import JointFit, fit_jointly
 from dse.calibrate.fit.kernel import stratify
-from dse.calibrate.fit.parameters import NOISE, fit_parameters, posterior_deviation
-from dse.calibrate.fit.shape_selection import choose_launches, measurement_noise
+from dse.calibrate.fit.parameters import posterior_deviation
+from dse.calibrate.fit.shape_selection import choose_launches
 from dse.calibrate.predictions import constant_efficiency, predict_all_fidelities
 from dse.calibrate.tables.measurement_set import MeasurementSet
 from dse.calibrate.validate.comparison import Comparison
@@ -67,16 +68,27 @@ def similar_to(key: KernelKey, kernels: Sequence[KernelRecord]) -> list[KernelRe
 
 
 def _compare_device(fitted: FittedSet, device: str, kernels: Sequence[KernelRecord]) -> list[Comparison]:
-    predictions, few = {}, {}
+    predictions, few = {}, list[FewLaunches]()
     for key, launches in fitted.launches.items():
         if key.device == device and (similar := similar_to(key, kernels)):
             record, prediction = predict_kernel(similar, key, launches.rates.memory, kernels)
-            model, residual = replace(record.model, key=key), record.half_width or record.error
-            half_width = residual if record.unit == key.unit else float(np.hypot(residual, Z_SCORE * BETWEEN_UNITS))
-            predictions[key] = _predict(model, launches, record.constant, half_width, prediction)
+            predicted = FewLaunches(replace(record.model, key=key), launches, prediction, record.half_width or record.error)
+            half_width = predicted.half_width if record.unit == key.unit else float(np.hypot(predicted.half_width, Z_SCORE * BETWEEN_UNITS))
+            predictions[key] = _predict(predicted.model, launches, record.constant, half_width, prediction)
             if len(launches) > 2 * FEW_SHAPES:
-                few[key] = _predict_from_few(model, launches, residual, prediction)
-    return compare_predictions(fitted, predictions, "devices") + compare_predictions(fitted, few, "few")
+                few.append(predicted._replace(launches=_choose_few(predicted)))
+    from_few = {
+        kernel.model.key: _predict_from_few(fit, fitted.launches[kernel.model.key], kernel.half_width)
+        for kernel, fit in zip(few, fit_together(few), strict=True)
+    }
+    return compare_predictions(fitted, predictions, "devices") + compare_predictions(fitted, from_few, "few")
+
+
+def _choose_few(kernel: FewLaunches) -> KernelLaunches:
+    """The launches that narrow the intervals of the others the most."""
+    candidates = stratify(kernel.launches, FEW_LAUNCHES)
+    chosen = choose_launches(kernel.model, candidates, kernel.prediction.distribution, FEW_SHAPES, kernel.noise)
+    return candidates.take(np.array(chosen))
 
 
 def _build_record(fit: JointFit, measurements: MeasurementSet) -> KernelRecord:
@@ -96,13 +108,7 @@ def _predict(model: KernelModel, launches: KernelLaunches, efficiency: float, re
     return Prediction(predict_all_fidelities(launches, efficiency, model), own, Z_SCORE * gradient * predicted.of_device)
 
 
-def _predict_from_few(start: KernelModel, launches: KernelLaunches, residual: float, predicted: KernelPrediction) -> Prediction:
-    """Predict all launches from the few that narrow the intervals of the others the most."""
-    prior = predicted.distribution
-    candidates = stratify(launches, FEW_LAUNCHES)
-    noise = measurement_noise(residual)  # kernels like it deviate from the model as much
-    chosen = candidates.take(np.array(choose_launches(start, candidates, prior, FEW_SHAPES, noise)))
-    weight = np.full(len(chosen), (NOISE / noise) ** 2)
-    model = replace(fit_parameters(start, chosen, weight=weight, prior=prior), max_k=start.max_k)
-    posterior = KernelPrediction(model.theta, np.zeros(len(model.theta)), posterior_deviation(model, chosen, prior, weight))
-    return _predict(model, launches, constant_efficiency(chosen), residual, posterior)
+def _predict_from_few(fit: JointFit, launches: KernelLaunches, residual: float) -> Prediction:
+    """Predict all launches of a kernel that was fitted to few."""
+    posterior = KernelPrediction(fit.model.theta, np.zeros(len(fit.model.theta)), posterior_deviation(*fit))
+    return _predict(fit.model, launches, constant_efficiency(fit.launches), residual, posterior)
