@@ -11,5 +11,5 @@ Size = Any  # a number, or an array of numbers
 
 
 def index_bits(size: Size) -> Size:
-    """Bits of the number of one of `size` places; at least one."""
+    """Bits of an index into `size` places; at least one."""
     return np.maximum(np.ceil(np.log2(size)), 1.0)

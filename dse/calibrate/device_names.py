@@ -10,10 +10,12 @@ from functools import cache
 from typing import NamedTuple
 
 from dse.base import catalog
+from dse.schema.references import load_accelerator
 
 # Of several devices that a name may mean, the one that is assumed: sources that write 'A100' or 'A100 SXM' measured the SXM4 with 80 GB.
 ASSUMED_DEVICES = ("a100-sxm4-80gb",)
 _DRIVER_NAME, _DRIVER_MEANING = "h100 80gb hbm3", "h100 sxm 80gb"  # the driver names no form factor; the PCIe card has HBM2e
+MEMORY_TOLERANCE = 0.1  # relative: names state more than a description where part of the memory is reserved (B300: 288 and 270 GB)
 _IGNORED_WORDS = "nvidia|geforce|tesla|amd|instinct|intel|google|aws|qualcomm|gpu|generation|blackwell|workstation|edition|hbm[0-9]?e?"
 
 
@@ -46,7 +48,8 @@ def find_devices(name: str) -> tuple[str, ...]:
     known = _catalog_names()
     if name in known:
         return (name,)
-    matching = tuple(device for device, parts in known.items() if DeviceName.parse(name).may_mean(parts))
+    stated = DeviceName.parse(name)
+    matching = tuple(device for device, parts in known.items() if stated.may_mean(parts) and _may_have_memory(device, parts, stated))
     return next(((assumed,) for assumed in ASSUMED_DEVICES if assumed in matching), matching)
 
 
@@ -55,6 +58,16 @@ def nearest_device(name: str) -> str:
     chips = {parts.chip: device for device, parts in _catalog_names().items()}
     (nearest,) = difflib.get_close_matches(DeviceName.parse(name).chip[:100], chips, n=1, cutoff=0.0)
     return chips[nearest]
+
+
+def _may_have_memory(device: str, parts: DeviceName, stated: DeviceName) -> bool:
+    """Whether a device whose name has no memory size may be one with the stated size; then the form has to be stated as well."""
+    if parts.memory or not stated.memory:
+        return True
+    accelerator = load_accelerator(device)
+    capacity = accelerator.value(f"memory.{accelerator.outermost}.capacity")
+    is_near = capacity is not None and abs(float(stated.memory) * 1e9 / capacity - 1) < MEMORY_TOLERANCE
+    return is_near and (not parts.form or parts.form == stated.form)
 
 
 @cache

@@ -15,7 +15,7 @@ from dse.calibrate.attention.attention_set import MIN_LAUNCHES, AttentionSet, lo
 from dse.calibrate.attention.export import fit_attention_record, format_attention_file, format_attention_section
 from dse.calibrate.attention.measurement import is_attention_table
 from dse.calibrate.fit.checkpoint import Checkpoint
-from dse.calibrate.fit.device_effects import FewLaunches, fit_together, select_few
+from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, predicting_kernels
 from dse.calibrate.fit.discrepancy import with_discrepancy
 from dse.calibrate.fit.export import build_record, format_efficiency_file
 from dse.calibrate.fit.intervals import half_widths_of, similar_to_few
@@ -140,13 +140,13 @@ def _fit_all(
 ) -> list[KernelRecord]:
     """Fit each kernel alone, all of them jointly, then the intervals of each; steps in the checkpoint are not repeated.
 
-    Kernels with few launches, of libraries that were measured on other devices, follow: they begin as those predict them, and share
-    what they show of the device.
+    Kernels with few launches, of libraries that `others` have on other devices, follow: those predict them, and the kernels of one device
+    are fitted together.
     """
     records = checkpoint.read()
     alone = {record.key: record for record in records if record.half_width is None}
     finished = {record.key: record for record in records if record.half_width is not None}
-    candidates = {key: similar for key, of_kernel in launches.items() if (similar := select_few(of_kernel, others))}
+    candidates = {key: similar for key, of_kernel in launches.items() if (similar := predicting_kernels(of_kernel, others))}
     many = {key: of_kernel for key, of_kernel in launches.items() if key not in candidates}
     with tqdm(total=len(launches) + len(many), unit=" fits", delay=2, disable=not shows_progress()) as bar:
 
@@ -166,10 +166,10 @@ def _fit_all(
                 checkpoint.add(alone[key])
             bar.update()
         finish(fit_jointly([JointFit(alone[key].model, of_kernel) for key, of_kernel in many.items()], others))
-        kernels = [*others, *(finished[key] for key in many)]
+        kernels = [*(kernel for kernel in others if kernel.key not in launches), *(finished[key] for key in many)]
         few = [FewLaunches.predicted_by(similar, launches[key], kernels) for key, similar in candidates.items()]
-        for device in dict.fromkeys(kernel.model.key.device for kernel in few):
-            finish(fit_together([kernel for kernel in few if kernel.model.key.device == device]))
+        for device in dict.fromkeys(kernel.launches.key.device for kernel in few):
+            finish(fit_few_launches([kernel for kernel in few if kernel.launches.key.device == device]))
     return [finished[key] for key in launches]
 
 

@@ -78,6 +78,8 @@ def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSe
 
     In a folder (default: those that ship) or file, or only that with a name. Raises InputError with the errors of all tables.
     """
+    if folder is None and name is not None and Path(name).exists():
+        raise InputError(f"'{name}' is a path, not the name of a set", f"write 'dse validate --data {name}'")
     folder = folder or SHIPPED_MEASUREMENTS
     if not folder.exists() and (SHIPPED_MEASUREMENTS / folder).is_dir():
         folder = SHIPPED_MEASUREMENTS / folder

@@ -27,7 +27,7 @@ DOTTED_PATH = re.compile(r"(units|memory|overhead|cost)(\.\w+)+")
 OWN_KEYS = ("accelerator", "workload", "variant", "pattern", "sparsity", "density", "shape", "batch", "dtype", "measured")
 MISSPELT = 0.75  # similarity (difflib) from which a word is a misspelt name of the catalogue: 'resnet_50' has 0.94 to 'resnet50'
 COMMON_DTYPES = ("fp16", "bf16", "fp8", "int8", "fp32")  # the first in which all devices compute is taken where none is stated
-ROW = re.compile(r"(?P<path>.+\.csv(\.gz)?):(?P<line>\d+)")
+ROW = re.compile(r"(?P<path>.+\.csv(\.gz)?):(?P<line>\d+)", re.IGNORECASE)
 
 Settings = dict[str, Any]  # by key: one of OWN_KEYS, an option of the model, an input of the network, or a path of the accelerator
 

@@ -40,6 +40,9 @@ def test_every_device_of_the_catalogue_has_its_own_name():
         ("h800", "no description of 'h800', did you mean 'h200-sxm-141gb'?"),
         ("A100-PCIe-40GB", "no description of 'A100-PCIe-40GB', did you mean 'a100-sxm4-80gb'?"),
         ("GeForce RTX 4090 D", "no description of 'GeForce RTX 4090 D', did you mean 'rtx4090'?"),
+        ("NVIDIA H100 64GB HBM3", "no description of 'NVIDIA H100 64GB HBM3', did you mean 'h100-sxm5-80gb'?"),
+        ("H100 96GB", "no description of 'H100 96GB', did you mean 'h100-sxm5-80gb'?"),
+        ("RTX 3090 12GB", "no description of 'RTX 3090 12GB', did you mean 'rtx3090'?"),
         ("Intel Gaudi 2", "no description of 'Intel Gaudi 2', did you mean 'gaudi3'?"),
     ],
 )

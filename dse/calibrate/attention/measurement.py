@@ -54,11 +54,11 @@ class AttentionMeasurement(StrictModel):
 
 
 def _convert_row(row: Cells) -> Cells:
-    """Convert a row as what its `op_name` says that it is."""
+    """Convert a row by its `op_name`."""
     phase = row["op_name"].partition("_")[0]
-    shared = _convert_shared(row, "attn_dtype" if phase == "encoder" else "kv_cache_dtype")
     if phase not in (*CAUSAL_PHASES, "encoder"):
         raise RowLeftOut(f"no attention for '{row['op_name']}'")
+    shared = _convert_shared(row, "attn_dtype" if phase == "encoder" else "kv_cache_dtype")
     return shared | (_encoder_sizes(row) if phase == "encoder" else _causal_sizes(row, phase == "generation"))
 
 

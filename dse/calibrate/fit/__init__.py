@@ -4,7 +4,7 @@ parameters        least squares for the parameters of a kernel with known tiles;
 kernel            choice of the tiles of a kernel, then of its parameters
 joint             fits with the population of similar kernels as prior
 discrepancy       what the parameters leave unexplained, by the sizes of a launch
-device_effects    fits of kernels with few launches, which share what they show of the device
+device_effects    fits of kernels with few launches, with the effect of their device in common
 intervals         leave-one-shape-out residuals and 90% intervals
 shape_selection   which few shapes to measure on a new device
 checkpoint        kernels that an interrupted `dse calibrate` has fitted

@@ -1,11 +1,11 @@
-"""Fit the kernels of a device to few launches each, which share what they show of the device.
+"""Fit kernels with few launches on one device; what they share is the effect of the device.
 
     theta of a kernel = prediction + effect of the device + effect of the kernel
 
-Kernels of other devices predict each kernel, and say how far devices and kernels differ. The effect on the parameters of the device
-(`Parameter.of_device`: launch, clock, caches, bandwidth) is common to its kernels, in proportion to how far devices differ in the kernels
-like each. Each kernel is fitted with what all others say about that effect as prior, in turn. A launch that a library runs unlike its
-neighbours then misleads the fit of its kernel less: the other kernels contradict it.
+Kernels of other devices give the prediction of each kernel, and the spreads of both effects. The effect of the device on its parameters
+(`Parameter.of_device`: launch, clock, caches, bandwidth) is common to its kernels, in units of the spread of each. It is estimated for each
+kernel from the launches of all others, and is the prior of its fit; this is repeated with the new fits. An unusual launch then affects the
+fit of its kernel less, because the other kernels contradict it.
 
 Times count as linear in theta about the present fit (a Gaussian linear model), and launches that deviate far count less, as in the fit.
 """
@@ -20,32 +20,37 @@ from dse.calibrate.fit.discrepancy import MIN_LAUNCHES
 from dse.calibrate.fit.joint import JointFit
 from dse.calibrate.fit.parameters import fit_parameters
 from dse.calibrate.fit.shape_selection import measurement_noise
-from dse.model.efficiency.kernels.launches import KernelLaunches
+from dse.model.efficiency.kernels.launches import KernelKey, KernelLaunches
 from dse.model.efficiency.kernels.model import KernelModel
 from dse.model.efficiency.kernels.population import OF_DEVICE, KernelPrediction
 from dse.model.efficiency.kernels.record import KernelRecord
 from dse.model.efficiency.kernels.transfer import predict_kernel
 from dse.model.efficiency.parameter import Distribution, Theta
 
-ROUNDS = 4  # of fits with what the other kernels say
+ITERATIONS = 4  # over all kernels
 
 
 class FewLaunches(NamedTuple):
-    """A kernel as kernels of other devices predict it, and the few launches of it that were measured.
+    """The prediction of a kernel from kernels of other devices, and its few measured launches."""
 
-    `half_width`: of the 90% interval of the logarithm of the times of kernels like it.
-    """
-
-    model: KernelModel
-    launches: KernelLaunches
+    record: KernelRecord
     prediction: KernelPrediction
-    half_width: float
+    launches: KernelLaunches
 
     @classmethod
     def predicted_by(cls, candidates: Sequence[KernelRecord], launches: KernelLaunches, kernels: Sequence[KernelRecord]) -> Self:
         """Predicted by `candidates`, kernels like it on other devices, and by all `kernels` of its own device."""
-        record, prediction = predict_kernel(candidates, launches.key, launches.rates.memory, kernels)
-        return cls(replace(record.model, key=launches.key), launches, prediction, record.half_width or record.error)
+        return cls(*predict_kernel(candidates, launches.key, launches.rates.memory, kernels), launches)
+
+    @property
+    def model(self) -> KernelModel:
+        """The predicted kernel."""
+        return replace(self.record.model, key=self.launches.key)
+
+    @property
+    def half_width(self) -> float:
+        """Half width of the 90% interval of the logarithm of the times of kernels like it."""
+        return self.record.half_width or self.record.error
 
     @property
     def noise(self) -> float:
@@ -64,47 +69,59 @@ class FewLaunches(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What launches say about the effect of the device, in units of its standard deviation [parameter]."""
+    """Precision and mean of the effect of the device, from the launches of one kernel; in units of its standard deviation."""
 
     precision: np.ndarray  # [parameter, parameter]
     weighted_mean: Theta  # precision times mean
 
 
-def select_few(launches: KernelLaunches, others: Sequence[KernelRecord]) -> list[KernelRecord]:
-    """The kernels of its library on other devices, which predict a kernel with few launches; none of a kernel with many."""
+def similar_to(key: KernelKey, kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
+    """The kernels from which the parameters of a kernel are predicted: of its group, or of another unit if there is none.
+
+    A sparse kernel has those of its own name if there are any; a dense one has those of all libraries, which count by how far libraries
+    differ.
+    """
+    similar = [kernel for kernel in kernels if kernel.key.group == key.group]
+    similar = similar or [kernel for kernel in kernels if kernel.key.group[1:] == key.group[1:]]
+    of_library = [kernel for kernel in similar if kernel.kernel == key.kernel]
+    return of_library if of_library and key.family != "dense" else similar
+
+
+def predicting_kernels(launches: KernelLaunches, kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
+    """The kernels of other devices that predict a kernel with few launches, if its library is among them; none otherwise."""
     key = launches.key
-    if len(launches) >= MIN_LAUNCHES:
-        return []
-    return [each for each in others if each.key.group == key.group and each.kernel == key.kernel and each.device != key.device]
+    elsewhere = [kernel for kernel in kernels if kernel.device != key.device]
+    knows_library = any(kernel.key.group == key.group and kernel.kernel == key.kernel for kernel in elsewhere)
+    return similar_to(key, elsewhere) if knows_library and len(launches) < MIN_LAUNCHES else []
 
 
-def fit_together(kernels: Sequence[FewLaunches]) -> list[JointFit]:
+def fit_few_launches(kernels: Sequence[FewLaunches]) -> list[JointFit]:
     """Fit kernels of one device, in their order."""
     fits = [_fit(kernel, kernel.prediction.distribution) for kernel in kernels]
-    for _ in range(ROUNDS if len(kernels) > 1 else 0):
+    for _ in range(ITERATIONS if len(kernels) > 1 else 0):
         evidence = [_evidence(kernel, fit.model) for kernel, fit in zip(kernels, fits, strict=True)]
         fits = [_fit(kernel, _prior(kernel, [*evidence[:number], *evidence[number + 1 :]])) for number, kernel in enumerate(kernels)]
     return fits
 
 
 def _fit(kernel: FewLaunches, prior: Distribution) -> JointFit:
-    """A fit to the launches of a kernel; it holds as deep as the kernels that predict it were measured."""
+    """A fit to the launches of a kernel, valid up to the greatest k of them and of the kernels that predict it."""
     fitted = fit_parameters(replace(kernel.model, theta=prior.mean), kernel.launches, prior=prior, noise=kernel.noise)
-    return JointFit(replace(fitted, max_k=kernel.model.max_k), kernel.launches, prior, kernel.noise)
+    return JointFit(replace(fitted, max_k=max(kernel.model.max_k, fitted.max_k)), kernel.launches, prior, kernel.noise)
 
 
 def _evidence(kernel: FewLaunches, fitted: KernelModel) -> Evidence:
     gradient, residual = fitted.log_time_gradient(kernel.launches), np.log(kernel.launches.time / fitted.predict_times(kernel.launches))
     variance = kernel.noise**2 * np.sqrt(1 + (residual / kernel.noise) ** 2)  # the weights of a soft L1 loss
     covariance = np.diag(variance) + (gradient * kernel.kernel_deviation**2) @ gradient.T
-    of_prediction = residual + gradient @ (fitted.theta - kernel.prediction.theta)
+    deviation = residual + gradient @ (fitted.theta - kernel.prediction.theta)
     scaled = gradient * kernel.device_deviation
-    solved = np.linalg.solve(covariance, np.column_stack([scaled, of_prediction]))
+    solved = np.linalg.solve(covariance, np.column_stack([scaled, deviation]))
     return Evidence(scaled.T @ solved[:, :-1], scaled.T @ solved[:, -1])
 
 
 def _prior(kernel: FewLaunches, others: Sequence[Evidence]) -> Distribution:
-    """Theta of a kernel, given what the launches of others say about their device."""
+    """Theta of a kernel, given the evidence of the other kernels about their device."""
     covariance = np.linalg.inv(np.eye(len(OF_DEVICE)) + sum(each.precision for each in others))
     effect = covariance @ sum(each.weighted_mean for each in others)
     of_device = kernel.device_deviation * np.sqrt(np.diag(covariance))

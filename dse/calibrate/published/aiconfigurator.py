@@ -3,6 +3,8 @@
 Its dense products C[m, n] have m tokens and n outputs: A of `Measurement` are the weights, so m and n are swapped.
 """
 
+import re
+
 from dse.base.errors import InputError
 from dse.calibrate.published.table import Cells, PublishedTable, device_name, known_value, measured_time, split_release
 
@@ -20,7 +22,7 @@ DTYPES = {
 WEIGHT_COPIES, SINGLE_WEIGHTS = {"vllm": 6, "sglang": 6, "trtllm": 5, "tensorrtllm": 5}, ("fp8_block", "nvfp4")
 
 # Columns that these tables do not have, and what they may say of a dense product.
-DENSE_CELLS = {"pattern": ("", "dense"), "density": ("", "1", "1.0"), "sparsity": ("", "0", "0.0")}
+DENSE_CELLS = {"pattern": r"|dense", "density": r"|1(\.0*)?", "sparsity": r"|0(\.0*)?"}  # regular expressions
 
 
 def _convert_gemm(row: Cells) -> Cells:
@@ -37,8 +39,8 @@ def _convert_gemm(row: Cells) -> Cells:
 
 def _check_dense(row: Cells) -> None:
     """Raise InputError if a further column says that a matrix is sparse."""
-    for column, dense_cells in DENSE_CELLS.items():
-        if (cell := row.get(column, "")) not in dense_cells:
+    for column, dense in DENSE_CELLS.items():
+        if not re.fullmatch(dense, cell := row.get(column, ""), re.IGNORECASE):
             what = f"'{cell}' in a table of dense products"
             raise InputError(what, "write sparse kernels into a table in the columns of 'dse measure'", key=column)
 

@@ -86,8 +86,9 @@ def _shorten(problems: Sequence[Problem]) -> list[Problem]:
     by_kind = dict[tuple[str, str], list[Problem]]()
     for problem in problems:
         by_kind.setdefault((problem.key, problem.fix), []).append(problem)
-    shown = [problem for of_kind in by_kind.values() for problem in of_kind[:MAX_SHOWN]]
-    hidden = [of_kind[MAX_SHOWN:] for of_kind in by_kind.values() if len(of_kind) > MAX_SHOWN]
+    lengths = {kind: MAX_SHOWN if len(of_kind) > MAX_SHOWN + 1 else len(of_kind) for kind, of_kind in by_kind.items()}
+    shown = [problem for kind, of_kind in by_kind.items() for problem in of_kind[: lengths[kind]]]
+    hidden = [of_kind[lengths[kind] :] for kind, of_kind in by_kind.items() if len(of_kind) > lengths[kind]]
     return shown + [replace(more[0], message=f"this row and {len(more) - 1:,} later ones have such an error too") for more in hidden]
 
 

@@ -1,13 +1,12 @@
 """Leave-one-device-out: each device is predicted from its description and from kernels that were fitted on other devices."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from tqdm import tqdm
 
 from dse.base.progress import shows_progress
-from dse.calibrate.fit.device_effects import FewLaunches, fit_together
+from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, similar_to
 from dse.calibrate.fit.discrepancy import with_discrepancy
 from dse.calibrate.fit.export import build_record
 from dse.calibrate.fit.intervals import HalfWidths
@@ -20,12 +19,11 @@ from dse.calibrate.tables.measurement_set import MeasurementSet
 from dse.calibrate.validate.comparison import Comparison
 from dse.calibrate.validate.left_out_shapes import FittedSet, Prediction, compare_predictions
 from dse.model.efficiency.interval import LEVEL, Z_SCORE
-from dse.model.efficiency.kernels.launches import KernelKey, KernelLaunches
+from dse.model.efficiency.kernels.launches import KernelLaunches
 from dse.model.efficiency.kernels.model import KernelModel
 from dse.model.efficiency.kernels.population import KernelPrediction
 from dse.model.efficiency.kernels.record import KernelRecord
 from dse.model.efficiency.kernels.selection import BETWEEN_UNITS
-from dse.model.efficiency.kernels.transfer import predict_kernel
 
 FEW_SHAPES = 5  # measurements of each kernel of the device in the split 'few'
 FEW_LAUNCHES = 64  # among which they are chosen
@@ -55,31 +53,19 @@ def compare_left_out_devices(sets: Sequence[FittedSet], shipped: Sequence[Kernel
     return comparisons
 
 
-def similar_to(key: KernelKey, kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
-    """The kernels from which the parameters of a kernel are predicted: of its group, or of another unit if there is none.
-
-    A sparse kernel has those of its own name if there are any; a dense one has those of all libraries, which count by how far libraries
-    differ.
-    """
-    similar = [kernel for kernel in kernels if kernel.key.group == key.group]
-    similar = similar or [kernel for kernel in kernels if kernel.key.group[1:] == key.group[1:]]
-    of_library = [kernel for kernel in similar if kernel.kernel == key.kernel]
-    return of_library if of_library and key.family != "dense" else similar
-
-
 def _compare_device(fitted: FittedSet, device: str, kernels: Sequence[KernelRecord]) -> list[Comparison]:
     predictions, few = {}, list[FewLaunches]()
     for key, launches in fitted.launches.items():
         if key.device == device and (similar := similar_to(key, kernels)):
-            record, prediction = predict_kernel(similar, key, launches.rates.memory, kernels)
-            predicted = FewLaunches(replace(record.model, key=key), launches, prediction, record.half_width or record.error)
-            half_width = predicted.half_width if record.unit == key.unit else float(np.hypot(predicted.half_width, Z_SCORE * BETWEEN_UNITS))
-            predictions[key] = _predict(predicted.model, launches, record.constant, half_width, prediction)
+            predicted = FewLaunches.predicted_by(similar, launches, kernels)
+            of_units = 0.0 if predicted.record.unit == key.unit else Z_SCORE * BETWEEN_UNITS
+            half_width = float(np.hypot(predicted.half_width, of_units))
+            predictions[key] = _predict(predicted.model, launches, predicted.record.constant, half_width, predicted.prediction)
             if len(launches) > 2 * FEW_SHAPES:
                 few.append(predicted._replace(launches=_choose_few(predicted)))
     from_few = {
-        kernel.model.key: _predict_from_few(fit, fitted.launches[kernel.model.key], kernel.half_width)
-        for kernel, fit in zip(few, fit_together(few), strict=True)
+        fit.model.key: _predict_from_few(fit, fitted.launches[fit.model.key], kernel.half_width)
+        for kernel, fit in zip(few, fit_few_launches(few), strict=True)
     }
     return compare_predictions(fitted, predictions, "devices") + compare_predictions(fitted, from_few, "few")
 

@@ -1,4 +1,4 @@
-"""Kernels with few launches share what they show of their device, and a kernel that is alone is fitted to its own."""
+"""Kernels with few launches have the effect of their device in common, and a kernel that is alone is fitted to its own."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse.calibrate.fit.device_effects import FewLaunches, fit_together, select_few
+from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, predicting_kernels
 from dse.calibrate.fit.discrepancy import MIN_LAUNCHES
 from dse.calibrate.fit.parameters import fit_parameters
 from dse.model.efficiency.efficiency_file import shipped_kernels
@@ -28,7 +28,7 @@ def few(family, dtype, shapes, of_device=0.0, slower=1.0):
     key = KEYS[family, dtype]
     pattern, density = ("dense", 1.0) if family == "dense" else ("2:4", 0.5)
     launches = unmeasured_launches(key, DEVICE, shapes, pattern, density)
-    kernel = FewLaunches.predicted_by(select_few(launches, OTHERS), launches, OTHERS)
+    kernel = FewLaunches.predicted_by(predicting_kernels(launches, OTHERS), launches, OTHERS)
     factor = np.where(np.arange(len(shapes)) == 0, slower, 1.0)
     return kernel._replace(launches=replace(launches, time=truth(kernel, of_device).predict_times(launches) * factor))
 
@@ -48,20 +48,20 @@ def test_kernels_share_how_long_a_launch_of_the_device_takes():
     """Large products do not show it; small ones of other kernels do."""
     large = few("dense", "fp16", LARGE, of_device=2.0)
     small = [few("dense", "bf16", SMALL, of_device=2.0), few("*:4", "fp16", SMALL, of_device=2.0)]
-    (alone,), (together, *_) = fit_together([large]), fit_together([large, *small])
+    (alone,), (together, *_) = fit_few_launches([large]), fit_few_launches([large, *small])
     assert error(together, large, 2.0, SMALL) < 0.4 * error(alone, large, 2.0, SMALL)
 
 
 def test_other_kernels_contradict_a_launch_that_is_unlike_its_neighbours():
     misled = few("dense", "fp16", SMALL[:2], slower=3.0)
     others = [few("dense", "bf16", SMALL), few("dense", "int8", SMALL), few("*:4", "fp16", SMALL)]
-    (alone,), (together, *_) = fit_together([misled]), fit_together([misled, *others])
+    (alone,), (together, *_) = fit_few_launches([misled]), fit_few_launches([misled, *others])
     assert error(together, misled, 0.0, SMALL) < 0.9 * error(alone, misled, 0.0, SMALL)
 
 
 def test_a_kernel_alone_has_its_prediction_as_prior():
     kernel = few("dense", "fp16", SMALL, of_device=1.0)
-    (fit,) = fit_together([kernel])
+    (fit,) = fit_few_launches([kernel])
     own = fit_parameters(kernel.model, kernel.launches, prior=kernel.prediction.distribution, noise=kernel.noise)
     np.testing.assert_allclose(fit.model.theta, own.theta, atol=1e-3)
     np.testing.assert_array_equal(fit.prior.deviation, kernel.prediction.distribution.deviation)
@@ -69,7 +69,7 @@ def test_a_kernel_alone_has_its_prediction_as_prior():
 
 def test_what_others_say_narrows_the_prior_of_the_parameters_of_the_device_alone():
     kernels = [few("dense", dtype, SMALL, of_device=1.0) for dtype in ("fp16", "bf16", "int8")]
-    for kernel, fit in zip(kernels, fit_together(kernels), strict=True):
+    for kernel, fit in zip(kernels, fit_few_launches(kernels), strict=True):
         narrowed = fit.prior.deviation / kernel.prediction.distribution.deviation
         is_of_device = np.array([parameter.of_device for parameter in PARAMETERS])
         assert narrowed[LAUNCH] < 0.95
@@ -83,7 +83,7 @@ def test_the_order_of_kernels_does_not_matter():
         few("dense", "bf16", SMALL, of_device=1.0),
         few("*:4", "fp16", SMALL, of_device=1.0),
     ]
-    forward, backward = fit_together(kernels), fit_together(kernels[::-1])[::-1]
+    forward, backward = fit_few_launches(kernels), fit_few_launches(kernels[::-1])[::-1]
     for one, other in zip(forward, backward, strict=True):
         np.testing.assert_allclose(one.model.theta, other.model.theta, rtol=1e-6, atol=1e-6)
 
@@ -91,6 +91,17 @@ def test_the_order_of_kernels_does_not_matter():
 @pytest.mark.parametrize(("count", "predicted"), [(MIN_LAUNCHES - 1, True), (MIN_LAUNCHES, False)])
 def test_only_kernels_with_few_launches_begin_as_their_library_predicts_them(count, predicted):
     launches = unmeasured_launches(KEYS["dense", "fp16"], DEVICE, [(1024, 1024, 8 * n) for n in range(1, count + 1)], "dense", 1.0)
-    similar = select_few(launches, shipped_kernels())
+    similar = predicting_kernels(launches, shipped_kernels())
     assert bool(similar) is predicted
-    assert all(kernel.kernel == "cuBLASLt" and kernel.device != "rtx4090" for kernel in similar)
+    assert all(kernel.key.group == launches.key.group and kernel.device != "rtx4090" for kernel in similar)
+
+
+def test_kernels_of_libraries_that_no_other_device_has_are_fitted_by_themselves():
+    launches = unmeasured_launches(replace(KEYS["dense", "fp16"], kernel="mine"), DEVICE, SMALL, "dense", 1.0)
+    assert predicting_kernels(launches, shipped_kernels()) == []
+
+
+def test_a_fit_is_valid_up_to_the_greatest_measured_k():
+    kernel = few("dense", "fp16", [(1024, 2**k, 64) for k in (10, 12, 20)])
+    (fit,) = fit_few_launches([kernel])
+    assert kernel.model.max_k < fit.model.max_k == 2**20

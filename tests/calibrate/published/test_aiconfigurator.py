@@ -163,7 +163,7 @@ def test_a_whole_folder_is_calibrated(tmp_path, capsys):
         assert main(["calibrate", *given, *arguments]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert any(line.startswith("l40s a kernel vllm/0.22.0 dense bf16: 6 shapes") for line in lines)
-        assert "left out: 3 rows: no dtype for '1'" in lines
+        assert "left out: 3 rows: no attention for '1'" in lines
         assert f"left out: {tmp_path / 'products.csv.gz'}:8: no time" in lines
         assert (f"left out: {tmp_path / 'README.md'}: not a table of measurements" in lines) == (len(given) > 1)
 
@@ -182,7 +182,7 @@ def test_tables_of_which_every_row_is_left_out_exit_2_with_the_reasons(tmp_path,
         assert main(["validate", "--data", str(given)]) == 2
         error = capsys.readouterr().err
         assert "no row can be predicted" in error
-        assert "left out: attention: 1,003 rows: no dtype for '1'" in error
+        assert "left out: attention: 1,003 rows: no attention for '1'" in error
     products = write(tmp_path / "gemm.csv", GEMM, *[gemm("int3_magic")] * 7, gemm(time=""))
     assert main(["calibrate", str(products), "-o", str(tmp_path / "out.yaml")]) == 2
     error = capsys.readouterr().err

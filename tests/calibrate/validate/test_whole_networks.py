@@ -11,12 +11,14 @@ from dse.base.errors import InputError
 from dse.calibrate.fit.host_time import HostRun, fit_host, left_out_ratios, list_host_runs
 from dse.calibrate.predictions import FIDELITIES
 from dse.calibrate.published.network_names import find_network
+from dse.calibrate.published.table import RowLeftOut
 from dse.calibrate.tables.measurement_set import SHIPPED_MEASUREMENTS
 from dse.calibrate.tables.network_measurement import is_network_table
 from dse.calibrate.validate import report
 from dse.calibrate.validate.whole_networks import NetworkSet, compare_networks, count_host_launches, load_networks
 from dse.cli import entry
 from dse.model.host_time import ESTIMATED_HALF_WIDTH, ESTIMATED_LAUNCH, ESTIMATED_RUN
+from dse.schema.references import load_workload
 
 HEAD = "device,workload,layers,batch,dtype,pattern,density,time_ms,dense_ms,source"
 ROW = r"a100-sxm4-80gb,deit-b,encoder\.layer\.0\.output\.dense,8,bf16,2:4,,2,3,a test"
@@ -156,15 +158,25 @@ def test_rows_of_other_networks_dtypes_and_phases_are_left_out_with_their_reason
     [
         ("Llama3.1-8B", "llama-3.1-8b"), ("Llama-3.1-8B-Instruct", "llama-3.1-8b"), ("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
         ("Qwen2.5-7B-INT8", "qwen2.5-7b"), ("Qwen3-8B", "qwen3-8b"), ("BitNet-2B", "bitnet-2b"), ("Mistral-7B-Instruct-v0.3", "mistral-7b"),
+        ("Phi-3-mini-4k-instruct-FP8-dynamic", "phi-3-mini"), ("Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b"),
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8", "llama-3.1-8b"),
     ],
 )  # fmt: skip
 def test_a_network_as_people_write_it_is_one_of_the_catalogue(name, network):
     assert find_network(name) == network
 
 
-def test_every_network_of_the_catalogue_has_its_own_name():
+def test_every_decoder_of_the_catalogue_has_its_own_name():
     names = catalog.list_names("workloads")
-    assert [find_network(name) for name in names] == names
+    decoders = [name for name in names if {"phase", "sequence"} <= load_workload(name).all_inputs.keys()]
+    assert {"gpt2", "llama-3.1-8b", "gemma-3-4b", "deepseek-v3"} <= set(decoders)
+    assert [find_network(name) for name in decoders] == decoders
+
+
+@pytest.mark.parametrize("name", ["resnet50", "whisper-small", "bert-large", "transformer"])
+def test_networks_that_do_not_generate_text_are_left_out(name):
+    with pytest.raises(RowLeftOut, match=f"'{name}' does not generate text"):
+        find_network(name)
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
