@@ -24,11 +24,16 @@ def find_network(name: str) -> str:
         raise InputError("the name of the network is missing", "write it, as in 'Llama3.2-1B'", key="model")
     networks = {_normalize(network): network for network in catalog.list_names("workloads")}
     if (normal := _normalize(name)) in networks:
-        if not load_workload(networks[normal]).all_inputs.keys() >= _GENERATION_INPUTS:
+        if not _generates_text(networks[normal]):
             raise RowLeftOut(f"'{networks[normal]}' does not generate text")
         return networks[normal]
     (nearest,) = difflib.get_close_matches(normal[:100], networks, n=1, cutoff=0.0)
     raise RowLeftOut(f"no network '{name}' in the catalogue, did you mean '{networks[nearest]}'?")
+
+
+@cache
+def _generates_text(network: str) -> bool:
+    return load_workload(network).all_inputs.keys() >= _GENERATION_INPUTS
 
 
 def _normalize(name: str) -> str:

@@ -30,13 +30,13 @@ DTYPES = {  # of the dense network, and of the pruned one
     "fp8": ("fp8 outputs=bf16 elementwise=bf16",) * 2,
     "fp16": ("fp16",) * 2, "bf16": ("bf16",) * 2,  # nothing is quantised
 }  # fmt: skip
-PHASES = {"prefill": "prefill", "decode": "decode"}
+IS_PREFILL = {"prefill": True, "decode": False}  # by phase
 
 
 def _convert_row(row: Cells) -> Cells:
     workload, (dtype, pruned_dtype) = find_network(row["model"]), known_value(row, "dtype", DTYPES)
-    is_prefill, tokens_per_second = known_value(row, "phase", PHASES, "phase") == "prefill", float(row["dense_tokens_per_s"])
-    tokens = int(row["tokens"])
+    is_prefill, tokens = known_value(row, "phase", IS_PREFILL, "phase"), int(row["tokens"])
+    tokens_per_second = float(row["dense_tokens_per_s"])
     sequence = min(tokens, PROMPT) if is_prefill else CACHED
     batch = _count_prompts(tokens, sequence) if is_prefill else _check_sequences(tokens)
     time = 1e3 * (tokens if is_prefill else tokens * (DECODE_PROMPT + GENERATED) / _full_steps(tokens)) / tokens_per_second
