@@ -67,7 +67,7 @@ def _choose(device: Accelerator, pattern: Pattern, dtype: OperandDtypes, count: 
         return f"'{device.name}', {execution.name}: measured already, by {selection.label(0)}"
     prior, record = selection.predictions[0].distribution, selection.kernels[0]
     key = replace(record.key, device=device.name, unit=execution.unit, dtype=dtype.compute)
-    noise = measurement_noise(record.half_width or record.error)
+    noise = measurement_noise(record.half_width_or_error)
     density = pattern.density or 0.25
     about = {"device": device.name, "kernel": "", "pattern": pattern, "dtype": dtype, "density": density, "time_ms": np.nan}
     sizes = product(OUTPUTS, INPUTS, TOKENS)

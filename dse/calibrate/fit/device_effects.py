@@ -50,7 +50,7 @@ class FewLaunches(NamedTuple):
     @property
     def half_width(self) -> float:
         """Half width of the 90% interval of the logarithm of the times of kernels like it."""
-        return self.record.half_width or self.record.error
+        return self.record.half_width_or_error
 
     @property
     def noise(self) -> float:

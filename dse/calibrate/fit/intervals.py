@@ -90,7 +90,7 @@ def similar_to_few(fit: JointFit, others: Sequence[KernelRecord]) -> list[Kernel
 def half_widths_of(fit: JointFit, others: Sequence[KernelRecord] = ()) -> HalfWidths:
     """Half widths of a fitted kernel, from leave-one-shape-out residuals; for few shapes also from those of similar kernels."""
     if similar := similar_to_few(fit, others):
-        half_width = _half_width_from_few(fit, float(np.median([kernel.half_width or kernel.error for kernel in similar])))
+        half_width = _half_width_from_few(fit, float(np.median([kernel.half_width_or_error for kernel in similar])))
         return HalfWidths(half_width, half_width)
     groups = group_shapes(fit.launches)
     return HalfWidths(*(conformal_half_width(residuals, groups) for residuals in leave_one_shape_out_residuals(*fit)))

@@ -179,6 +179,15 @@ def test_the_attention_of_a_row_is_that_of_its_op_name(tmp_path):
     assert attention.left_out == (f"{path}:4: no attention for 'other_attention'",)
 
 
+def test_an_encoder_table_leaves_out_rows_with_an_unknown_op_name(tmp_path):
+    """Such a table has no column of the dtype of the cache, nor others that only causal attention needs."""
+    encoder = {name: cell for name, cell in PUBLISHED.items() if name not in ("num_key_value_heads", "kv_cache_dtype", "step")}
+    rows = [encoder | {"op_name": f"{phase}_attention"} for phase in ("encoder", "other")]
+    attention = load_attention([path := published_table(tmp_path / "t.csv", *rows)])
+    assert [key.phase for key in attention.launches] == ["encoder"]
+    assert attention.left_out == (f"{path}:3: no attention for 'other_attention'",)
+
+
 @pytest.mark.parametrize(
     ("release", "writes"), [("vllm/0.24.0", True), ("vLLM-0.24.0", True), ("vLLM v0.14.0", True), ("vllm/0.22.0", False)]
 )

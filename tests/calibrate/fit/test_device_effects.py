@@ -8,8 +8,10 @@ import pytest
 import dse
 from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, predicting_kernels
 from dse.calibrate.fit.discrepancy import MIN_LAUNCHES
+from dse.calibrate.fit.export import format_efficiency_file
 from dse.calibrate.fit.parameters import fit_parameters
-from dse.model.efficiency.efficiency_file import shipped_kernels
+from dse.cli.entry import main
+from dse.model.efficiency.efficiency_file import load_efficiency_file, shipped_kernels
 from dse.model.efficiency.kernels.parameters import PARAMETERS
 from tests.model.efficiency.kernels.launches import unmeasured_launches
 
@@ -99,6 +101,21 @@ def test_only_kernels_with_few_launches_begin_as_their_library_predicts_them(cou
 def test_kernels_of_libraries_that_no_other_device_has_are_fitted_by_themselves():
     launches = unmeasured_launches(replace(KEYS["dense", "fp16"], kernel="mine"), DEVICE, SMALL, "dense", 1.0)
     assert predicting_kernels(launches, shipped_kernels()) == []
+
+
+def test_a_kernel_of_the_prior_that_is_measured_again_does_not_predict_itself(tmp_path):
+    """The prior says the same whether it has the old fit of that kernel or not."""
+    key = KEYS["dense", "fp16"]
+    rows = [f"rtx4090,cuBLASLt,dense,fp16,{m},{k},{n},{0.1 + m * k * n / 1e11},mine" for m, k, n in SMALL]
+    (table := tmp_path / "t.csv").write_text("\n".join(["device,kernel,pattern,dtype,m,k,n,time_ms,source", *rows]) + "\n")
+    fits = []
+    for name, kernels in (("all", shipped_kernels()), ("without", [kernel for kernel in shipped_kernels() if kernel.key != key])):
+        prior, out = tmp_path / f"{name}.yaml", tmp_path / f"{name}_out.yaml"
+        prior.write_text(format_efficiency_file(kernels, [table], "dse calibrate"))
+        assert main(["calibrate", str(table), "-o", str(out), "--prior", str(prior), "--samples", "2"]) == 0
+        fits.append(load_efficiency_file(out).kernels)
+    assert fits[0] == fits[1]
+    assert [kernel.key for kernel in fits[0]] == [key]
 
 
 def test_a_fit_is_valid_up_to_the_greatest_measured_k():

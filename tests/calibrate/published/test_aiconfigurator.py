@@ -120,7 +120,10 @@ def test_a_row_that_is_damaged_is_an_error_with_its_line(tmp_path, row, message)
     assert str(caught.value) == f"{path}:5: {message}"
 
 
-@pytest.mark.parametrize(("column", "dense", "sparse"), [("pattern", "dense", "2:4"), ("density", "1.0", "0.5"), ("sparsity", "0", "0.5")])
+@pytest.mark.parametrize(
+    ("column", "dense", "sparse"),
+    [*[("density", one, "0.5") for one in ("1", "1.0", "1.00")], ("pattern", "dense", "2:4"), ("sparsity", "0", "0.5")],
+)
 def test_a_further_column_may_not_say_that_a_product_is_sparse(tmp_path, column, dense, sparse):
     path = write(tmp_path / "t.csv", f"{GEMM},{column}", f"{gemm()},{dense}", f"{gemm()},")
     assert len(load_measurements(path).rows) == 2
@@ -202,6 +205,12 @@ def test_a_second_path_after_data_has_an_error_that_says_what_to_do(tmp_path, ca
     one, two = (write(tmp_path / f"{name}.csv", GEMM, gemm()) for name in ("one", "two"))
     assert main(["validate", "--data", str(one), str(two)]) == 2
     assert capsys.readouterr().err.strip() == f"'{two}' is a second path; put the tables into one folder, and give that after '--data'"
+
+
+def test_a_path_without_data_has_an_error_that_says_what_to_do(tmp_path, capsys):
+    path = write(tmp_path / "one.csv", GEMM, gemm())
+    assert main(["validate", str(path)]) == 2
+    assert capsys.readouterr().err.strip() == f"'{path}' is a path, not the name of a set; write 'dse validate --data {path}'"
 
 
 def test_sets_are_named_without_their_ending(tmp_path):

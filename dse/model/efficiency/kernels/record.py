@@ -172,6 +172,11 @@ class KernelRecord(StrictModel):
         """Whether an operand is stored with scales of its own."""
         return self.key.has_scales
 
+    @property
+    def half_width_or_error(self) -> float:
+        """Half width of the 90% interval of the logarithm of a time; of a kernel without intervals its mean error."""
+        return self.half_width or self.error
+
     def interval_half_width(self, launches: KernelLaunches) -> PerLaunch:
         """Half width of the 90% interval of the logarithm of the time of each launch.
 

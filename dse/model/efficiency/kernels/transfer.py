@@ -111,6 +111,6 @@ def _half_width(candidates: Sequence[KernelRecord], library: str) -> float:
     the candidates.
     """
     all_of_them, own = (
-        [kernel.half_width or kernel.error for kernel in candidates if name is None or kernel.kernel == name] for name in (None, library)
+        [kernel.half_width_or_error for kernel in candidates if name is None or kernel.kernel == name] for name in (None, library)
     )
     return float(max(np.median(all_of_them), np.median(own)) if own else np.quantile(all_of_them, NEW_LIBRARY))
