@@ -1,6 +1,7 @@
 """Fixtures: small descriptions written to disk and read as a user's would be. Shapes in `dse.model` are checked at run time."""
 
 import os
+import tempfile
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +10,14 @@ import hypothesis
 import pytest
 from jaxtyping import install_import_hook
 
+from dse.cli.compilation_cache import FOLDER, SETTINGS
 from tests import typechecker as typechecker
 from tests.browser import browser as browser
 from tests.browser import chromium as chromium
 
-os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")  # no test depends on what another compiled
+# Half of the time of many tests is compiling: each process of pytest has a folder of compiled functions, which is new in each run.
+COMPILED = tempfile.TemporaryDirectory(prefix="compiled-", ignore_cleanup_errors=True)
+os.environ.update({FOLDER: COMPILED.name, **SETTINGS})
 install_import_hook("dse.model", "tests.typechecker.check_types")
 
 from dse.schema.accelerator import Accelerator, read_accelerator  # noqa: E402 - the hook comes first
