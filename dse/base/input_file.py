@@ -61,6 +61,12 @@ def check_regular(path: Path) -> None:
         raise _unreadable(path, "a device or a named pipe, not a file")
 
 
+def check_not_pipe(path: Path) -> None:
+    """Raise InputError for a pipe of the shell, of a file that is read several times."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError("a pipe can be read only once", "write it to a file, and give that", path)
+
+
 def _unreadable(path: Path, reason: str) -> InputError:
     return InputError(reason, "give a file that exists and can be read", path)
 
@@ -118,11 +124,19 @@ def parse_rows(
     _check_header(path, header, model)
     rows, row_problems = [], problems or ProblemCollector()
     for line, cells in lines:
+        if len(cells) > len(header):
+            fix = "quote a cell that contains commas, or remove the others"
+            row_problems.add(Problem(f"{len(cells)} cells, but the header has {len(header)}", fix, path, line))
+            continue
+        by_column = {name: cell.strip() for name, cell in zip(header, cells, strict=False) if cell.strip()}
         try:
-            rows.append((line, model.model_validate(_cells_by_column(header, cells))))
+            rows.append((line, model.model_validate(by_column)))
         except ValidationError as error:
             for loc, message, fix in explain_validation_error(model, error):
-                row_problems.add(Problem(message, fix, path, line, ".".join(map(str, loc))))
+                column = ".".join(map(str, loc))
+                is_empty = column in header and column not in by_column
+                text = ("the cell is empty", "write a value") if is_empty else (message, fix)
+                row_problems.add(Problem(*text, path, line, column))
     if not lines:
         row_problems.add(Problem("the table has no rows", "add at least one below the header", path, 1))
     if problems is None:
@@ -179,10 +193,3 @@ def _check_header(path: Path, header: list[str], model: type[BaseModel]) -> None
     problems += [Problem(f"column '{name}' is given twice", "keep one of them", path, 1) for name in repeated]
     if problems:
         raise InputError.from_problems(problems)
-
-
-def _cells_by_column(header: list[str], cells: list[str]) -> dict[str, str]:
-    """Cells that are not empty, by column; cells beyond the header are named by position, so that validation refuses them."""
-    by_column = {name: cell.strip() for name, cell in zip(header, cells, strict=False) if cell.strip()}
-    surplus = {f"cell {n + 1}": cell for n, cell in enumerate(cells) if n >= len(header)}
-    return by_column | surplus

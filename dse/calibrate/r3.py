@@ -48,8 +48,16 @@ def format_report(names: Sequence[str], dtype: str, sparsity: float, dense: floa
     devices = [read_accelerator(catalog.find_path("accel_models", name)) for name in names or catalog.list_names("accel_models")]
     rows = [row for device in devices for row in compare_runs(device, dtype, sparsity, dense, sparse)]
     if not rows:
-        raise InputError(f"no run of {', '.join(names) or 'any device'} computes in '{dtype}'", "see 'dse list accelerators --json'")
+        raise _no_run_error(devices, dtype)
     return format_json(rows) if as_json else "\n".join([_format_table(rows), *_note_unstated_efficiencies(rows)])
+
+
+def _no_run_error(devices: Sequence[Accelerator], dtype: str) -> InputError:
+    names = ", ".join(device.name for device in devices)
+    if any(dtype in unit.peak for device in devices for unit in device.units.values()):
+        what = f"{names} computes in '{dtype}', but has no sparse run, whose break-even sparsity there would be"
+        return InputError(what, "add one to 'units.UNIT.runs' of a description of your own, see 'dse init accelerator'")
+    return InputError(f"no unit of {names} computes in '{dtype}'", "see 'dse list accelerators --json'")
 
 
 def _note_unstated_efficiencies(rows: Sequence[Row]) -> list[str]:

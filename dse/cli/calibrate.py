@@ -2,27 +2,21 @@
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from tqdm import tqdm
 
-from dse.base import output_file
+from dse.base import input_file, output_file
 from dse.base.errors import InputError, Problem, ProblemCollector
-from dse.base.input_file import list_tables
 from dse.base.progress import shows_progress
 from dse.calibrate.attention.attention_set import MIN_LAUNCHES, AttentionSet, load_attention
-from dse.calibrate.attention.export import fit_attention_record, format_attention_file, format_attention_section
+from dse.calibrate.attention.export import fit_attention_record, format_attention_file, format_attention_section, predict_other_half
 from dse.calibrate.attention.measurement import is_attention_table
+from dse.calibrate.fit.calibration import Calibration, KernelsByFit, count_shapes
 from dse.calibrate.fit.checkpoint import Checkpoint
-from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, predicting_kernels
-from dse.calibrate.fit.discrepancy import with_discrepancy
-from dse.calibrate.fit.export import build_record, format_efficiency_file
-from dse.calibrate.fit.intervals import half_widths_of, similar_to_few
-from dse.calibrate.fit.joint import JointFit, fit_jointly
-from dse.calibrate.fit.kernel import MAX_COMPARED, MIN_SHAPES, fit_kernel, stratify
-from dse.calibrate.fit.parameters import bootstrap
-from dse.calibrate.predictions import check_monotone
+from dse.calibrate.fit.export import format_efficiency_file
+from dse.calibrate.fit.kernel import MIN_SHAPES
+from dse.calibrate.predictions import speed_of_light_time
 from dse.calibrate.tables.exclusions import explain_unused, summarize_reasons
 from dse.calibrate.tables.launches import group_launches
 from dse.calibrate.tables.measurement_set import MeasurementSet, load_measurements, pool
@@ -31,11 +25,11 @@ from dse.cli.arguments.common import refuse_unused
 from dse.model.efficiency.attention.record import AttentionRecord
 from dse.model.efficiency.efficiency_file import load_efficiency_file, shipped_kernels
 from dse.model.efficiency.kernels.launches import KernelKey, KernelLaunches
-from dse.model.efficiency.kernels.model import KernelModel
-from dse.model.efficiency.kernels.population import Population
 from dse.model.efficiency.kernels.record import KernelRecord
 from dse.model.efficiency.kernels.selection import POOR_FIT
 
+DEFAULT_SAMPLES = 30  # of the bootstrap
+LONGEST_LAUNCH, SLOW = 1e-4, 100  # overhead that any launch may have [s]; time over the speed of light above which a kernel is reported
 NO_TABLE = (".md", ".yaml", ".yml")  # files that are written next to tables
 MAX_ATTENTION_ERROR = 0.15  # mean error above which a fit of attention is reported
 
@@ -51,29 +45,40 @@ def execute(options: Namespace) -> str:
     if options.few is not None:
         return few_shapes.report(options, others)
     refuse_unused(options, ("device", "pattern", "dtype"), "without '--few'")
+    options.samples = DEFAULT_SAMPLES if options.samples is None else options.samples
+    options.seed = options.seed or 0
     options.measurements, no_tables = _list_tables(options.measurements)
     measurements, attention = _load_all(options)
     launches = group_launches(measurements)
-    groups = {kernel.key.group for kernel in others}
-    fittable = [key for key in launches if _count_shapes(launches[key]) >= MIN_SHAPES or key.group in groups]
-    too_few = [f"{key}, {_count_shapes(launches[key])} shapes, fewer than {MIN_SHAPES}" for key in launches if key not in fittable]
-    too_few += attention.kernels_with_few_launches
-    unused = [*no_tables, *too_few, *summarize_reasons([*measurements.left_out, *attention.left_out])]
-    if not fittable and not attention.fittable:
+    kernels = KernelsByFit.of(launches, others)
+    unused = [*no_tables, *_list_unused(kernels, measurements, attention)]
+    if not kernels.many and not kernels.few and not attention.fittable:
         what = f"no kernel has {MIN_SHAPES} shapes" + (f", or {MIN_LAUNCHES} launches of attention" if attention.launches else "")
         raise explain_unused(what, "measure more shapes: an efficiency is a function of the work", unused)
     checkpoint = Checkpoint(options.out, options.measurements, measurements.devices, options.samples, options.seed, options.prior)
-    records = _fit_all({key: launches[key] for key in fittable}, measurements, others, checkpoint, options)
+    fitted = Calibration(measurements, others, checkpoint, options.samples, options.seed).fit(kernels)
+    records = [fitted[key] for key in launches if key in fitted]
     of_attention = _fit_attention_records(attention, options.seed)
+    _write(records, of_attention, options)
+    checkpoint.remove()
+    lines = [*_list_fits(records), *_list_attention_fits(of_attention), *(f"left out: {reason}" for reason in unused)]
+    lines += [*_list_poor_fits(records), *_list_slow(launches), *_list_unstated_processors(records)]
+    return "\n".join([*lines, str(options.out)])
+
+
+def _list_unused(kernels: KernelsByFit, measurements: MeasurementSet, attention: AttentionSet) -> list[str]:
+    """Kernels with too few shapes or launches, and the reasons of rows that are left out."""
+    too_few = [f"{key}, {count_shapes(each)} shapes, fewer than {MIN_SHAPES}" for key, each in kernels.unfitted.items()]
+    reasons = summarize_reasons([*measurements.left_out, *attention.left_out])
+    return [*too_few, *attention.kernels_with_few_launches, *reasons]
+
+
+def _write(records: Sequence[KernelRecord], of_attention: Sequence[AttentionRecord], options: Namespace) -> None:
     if records:
         text = format_efficiency_file(records, options.measurements, _command(options)) + format_attention_section(of_attention)
     else:
         text = format_attention_file(of_attention, options.measurements, _command(options))
     output_file.replace_file(options.out, lambda path: path.write_text(text))
-    checkpoint.remove()
-    left_out = [f"left out: {reason}" for reason in unused]
-    fits = _list_fits(records) + _list_attention_fits(of_attention)
-    return "\n".join([*fits, *left_out, *_list_poor_fits(records), *_list_unstated_processors(records), str(options.out)])
 
 
 def _load_others(prior: str) -> tuple[KernelRecord, ...]:
@@ -91,8 +96,9 @@ def _list_tables(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
     problems, tables, others = ProblemCollector(), [], []
     for path in paths:
         with problems.collect():
+            input_file.check_not_pipe(path)
             if path.is_dir():
-                tables += list_tables(path)
+                tables += input_file.list_tables(path)
             elif path.suffix in NO_TABLE:
                 others.append(f"{path}: not a table of measurements")
             else:
@@ -127,66 +133,6 @@ def _load_all(options: Namespace) -> tuple[MeasurementSet, AttentionSet]:
     return pool(sets), attention
 
 
-def _count_shapes(launches: KernelLaunches) -> int:
-    return len(set(launches.shapes))
-
-
-def _fit_all(
-    launches: Mapping[KernelKey, KernelLaunches],
-    measurements: MeasurementSet,
-    others: Sequence[KernelRecord],
-    checkpoint: Checkpoint,
-    options: Namespace,
-) -> list[KernelRecord]:
-    """Fit each kernel alone, all of them jointly, then the intervals of each; steps in the checkpoint are not repeated.
-
-    Kernels with few launches, of libraries that `others` have on other devices, follow: those predict them, and the kernels of one device
-    are fitted together.
-    """
-    records = checkpoint.read()
-    alone = {record.key: record for record in records if record.half_width is None}
-    finished = {record.key: record for record in records if record.half_width is not None}
-    candidates = {key: similar for key, of_kernel in launches.items() if (similar := predicting_kernels(of_kernel, others))}
-    many = {key: of_kernel for key, of_kernel in launches.items() if key not in candidates}
-    with tqdm(total=len(launches) + len(many), unit=" fits", delay=2, disable=not shows_progress()) as bar:
-
-        def finish(fits: Iterable[JointFit]) -> None:
-            for fit in fits:
-                key = fit.model.key
-                bar.set_postfix_str(f"{key}, intervals")
-                if key not in finished:
-                    finished[key] = _add_intervals(fit, measurements, others, options)
-                    checkpoint.add(finished[key])
-                bar.update()
-
-        for key, of_kernel in many.items():
-            bar.set_postfix_str(f"{key}, {len(of_kernel)} launches")
-            if key not in alone:
-                alone[key] = build_record(JointFit(_fit_alone(of_kernel, others), of_kernel), measurements)
-                checkpoint.add(alone[key])
-            bar.update()
-        finish(fit_jointly([JointFit(alone[key].model, of_kernel) for key, of_kernel in many.items()], others))
-        kernels = [*(kernel for kernel in others if kernel.key not in launches), *(finished[key] for key in many)]
-        few = [FewLaunches.predicted_by(similar, launches[key], kernels) for key, similar in candidates.items()]
-        for device in dict.fromkeys(kernel.launches.key.device for kernel in few):
-            finish(fit_few_launches([kernel for kernel in few if kernel.launches.key.device == device]))
-    return [finished[key] for key in launches]
-
-
-def _fit_alone(launches: KernelLaunches, others: Sequence[KernelRecord]) -> KernelModel:
-    """Fit a kernel by itself; one with few shapes begins as the mean of the kernels like it."""
-    if _count_shapes(launches) >= MIN_SHAPES:
-        return fit_kernel(launches)
-    return KernelModel(launches.key, Population.of_records([k for k in others if k.key.group == launches.key.group]).mean)
-
-
-def _add_intervals(fit: JointFit, measurements: MeasurementSet, others: Sequence[KernelRecord], options: Namespace) -> KernelRecord:
-    sampled = bootstrap(fit.model, stratify(fit.launches, MAX_COMPARED), options.samples, options.seed, fit.prior, fit.noise)
-    check_monotone(replace(sampled, discrepancy=None), fit.launches)
-    completed = fit._replace(model=with_discrepancy(sampled, fit.launches))
-    return build_record(completed, measurements, half_widths_of(fit, others), similar_to_few(fit, others))
-
-
 def _command(options: Namespace) -> str:
     names = " ".join(path.name for path in options.measurements)
     prior = "" if options.prior == "shipped" else f" --prior {Path(options.prior).name}"
@@ -200,6 +146,17 @@ def _list_fits(records: Iterable[KernelRecord]) -> list[str]:
 def _list_poor_fits(records: Iterable[KernelRecord]) -> list[str]:
     """The kernels whose times the model does not explain."""
     return [f"poor fit: {record}, mean error {record.error:.0%}" for record in records if record.error > POOR_FIT]
+
+
+def _list_slow(launches: Mapping[KernelKey, KernelLaunches]) -> list[str]:
+    """The kernels of which no launch is anywhere near the speed of light: most likely in another unit of time."""
+    ratios = {key: float((each.time / (speed_of_light_time(each) + LONGEST_LAUNCH)).min()) for key, each in launches.items()}
+    doubt = "is 'time_ms' in milliseconds?"
+    return [
+        f"slow: {key}, every launch takes over {ratio:.0f} times the speed of light; {doubt}"
+        for key, ratio in ratios.items()
+        if ratio > SLOW
+    ]
 
 
 def _list_unstated_processors(records: Sequence[KernelRecord]) -> list[str]:
@@ -229,7 +186,7 @@ def _fit_attention_records(attention: AttentionSet, seed: int) -> list[Attention
     """Fit every kernel of fused attention with enough launches."""
     keys = attention.fittable
     return [
-        fit_attention_record(attention.launches[key], attention.sources[key], seed)
+        fit_attention_record(predict_other_half(attention.launches[key], seed), attention.sources[key], seed)
         for key in tqdm(keys, unit=" kernels", delay=2, disable=not shows_progress())
     ]
 

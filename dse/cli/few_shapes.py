@@ -13,20 +13,24 @@ from dse.base.errors import InputError, ProblemCollector
 from dse.base.strict_model import validate_mapping
 from dse.base.table_format import Row, format_table
 from dse.calibrate.fit.shape_selection import choose_launches, measurement_noise, remaining_deviation
+from dse.calibrate.measure.libraries import GPU_DTYPES
 from dse.calibrate.tables.launches import build_launches
 from dse.calibrate.tables.measurement import Measurement
 from dse.calibrate.tables.measurement_set import load_device
 from dse.cli.arguments.common import refuse_unused
 from dse.model.efficiency.interval import Z_SCORE
+from dse.model.efficiency.kernels.launches import KernelKey, KernelLaunches
 from dse.model.efficiency.kernels.model import KernelModel
 from dse.model.efficiency.kernels.record import KernelRecord
 from dse.model.efficiency.kernels.selection import select_kernels
+from dse.model.efficiency.parameter import Distribution
 from dse.model.executions import list_executions
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.grammar import parse
 from dse.sparsity.kinds import DENSE
 from dse.sparsity.pattern import Pattern
 
+DENSITY = 0.25  # of patterns that do not set it
 # Sizes of linear layers of networks, by tokens of one sequence, of a batch of sequences and of a prompt.
 OUTPUTS, INPUTS, TOKENS = (1024, 2048, 4096, 8192, 14336), (1024, 2048, 4096, 8192, 14336), (1, 16, 128, 1024, 4096, 16384)
 
@@ -40,7 +44,7 @@ def report(options: Namespace, kernels: Sequence[KernelRecord]) -> str:
         raise InputError("'--few' needs a device", "add '--device NAME', a name of the catalogue or a path")
     if options.measurements:
         raise InputError(f"'{options.measurements[0]}' has no effect with '--few'", "leave it out")
-    refuse_unused(options, ("out", "force"), "with '--few'")
+    refuse_unused(options, ("out", "force", "samples", "seed"), "with '--few'")
     problems, device, pattern, dtype = ProblemCollector(), None, DENSE, None
     with problems.collect(key="--few"):
         if options.few < 1:
@@ -66,30 +70,37 @@ def _choose(device: Accelerator, pattern: Pattern, dtype: OperandDtypes, count: 
     if not selection.predictions:
         return f"'{device.name}', {execution.name}: measured already, by {selection.label(0)}"
     prior, record = selection.predictions[0].distribution, selection.kernels[0]
-    key = replace(record.key, device=device.name, unit=execution.unit, dtype=dtype.compute)
-    noise = measurement_noise(record.half_width_or_error)
-    density = pattern.density or 0.25
-    about = {"device": device.name, "kernel": "", "pattern": pattern, "dtype": dtype, "density": density, "time_ms": np.nan}
+    key = replace(record.key, device=device.name, unit=execution.unit, dtype=dtype.text)
+    model, launches = replace(record.model, key=key), _candidates(key, device, pattern, dtype)
+    chosen = choose_launches(model, launches, prior, count, measurement_noise(record.half_width_or_estimate))
+    widths = [_mean_interval(model, launches, record, prior, chosen[:number]) for number in range(len(chosen) + 1)]
+    times, shapes = model.predict_times(launches), [launches.shapes[index] for index in chosen]
+    rows: list[Row] = [
+        {"m": m, "k": k, "n": n, "expected ms": f"{times[index] * 1e3:.3g}", "interval of all times afterwards": width}
+        for (m, k, n), index, width in zip(shapes, chosen, widths[1:], strict=True)
+    ]
+    of_density = "" if pattern.density else f" at a density of {DENSITY:g}"
+    heading = f"'{device.name}', {execution.name}, {dtype.text}{of_density}: by {selection.label(0)}, 90% interval of a time {widths[0]}"
+    return "\n".join([heading, format_table(rows), _how_to_measure(pattern, dtype, shapes)])
+
+
+def _candidates(key: KernelKey, device: Accelerator, pattern: Pattern, dtype: OperandDtypes) -> KernelLaunches:
+    about = {"device": device.name, "kernel": "", "pattern": pattern, "dtype": dtype, "density": pattern.density or DENSITY}
     sizes = product(OUTPUTS, INPUTS, TOKENS)
-    launches = build_launches(key, device, [[Measurement.model_construct(**about, m=m, k=k, n=n)] for m, k, n in sizes])
-    model = KernelModel(key, prior.mean)
-    chosen = choose_launches(model, launches, prior, count, noise)
-    rows, times = list[Row](), model.predict_times(launches)
-    for number, index in enumerate(chosen, 1):
-        m, k, n = launches.shapes[index]
-        width = _mean_interval(remaining_deviation(model, launches, prior, chosen[:number], noise))
-        rows.append({"m": m, "k": k, "n": n, "expected ms": f"{times[index] * 1e3:.3g}", "interval of all times afterwards": width})
-    before = _mean_interval(remaining_deviation(model, launches, prior, [], noise))
-    shapes = " ".join("x".join(map(str, launches.shapes[index])) for index in chosen)
-    return "\n".join(
-        [
-            f"'{device.name}', {execution.name}, {dtype.text}: by {selection.label(0)}, 90% interval of a time {before}",
-            format_table(rows),
-            f"dse measure -o measured --warm --shapes {shapes}",
-        ]
-    )
+    return build_launches(key, device, [[Measurement.model_construct(**about, m=m, k=k, n=n, time_ms=np.nan)] for m, k, n in sizes])
 
 
-def _mean_interval(deviation: np.ndarray) -> str:
-    """Mean 90% interval of times with these standard deviations of their logarithms, as a relative error."""
-    return f"+-{np.expm1(Z_SCORE * float(deviation.mean())):.0%}"
+def _mean_interval(model: KernelModel, launches: KernelLaunches, record: KernelRecord, prior: Distribution, measured: list[int]) -> str:
+    """Mean 90% interval of the times after some are measured, as a relative error; it contains what the parameters leave unexplained."""
+    noise = measurement_noise(record.half_width_or_estimate)
+    of_parameters = remaining_deviation(model, launches, prior, measured, noise)
+    half_widths = np.hypot(Z_SCORE * of_parameters, record.half_width_or_estimate)
+    return f"+-{np.expm1(float(half_widths.mean())):.0%}"
+
+
+def _how_to_measure(pattern: Pattern, dtype: OperandDtypes, shapes: Sequence[tuple[int, int, int]]) -> str:
+    """The command that measures shapes, if `dse measure` has kernels for the pattern and the dtype."""
+    if dtype.text not in GPU_DTYPES.get(str(pattern), ()):
+        return f"'dse measure' has no kernel for '{pattern}' in '{dtype.text}': measure the shapes with a library that has one"
+    densities = "" if pattern.density else f" --densities {DENSITY:g}"
+    return f"dse measure -o measured --warm{densities} --shapes " + " ".join("x".join(map(str, shape)) for shape in shapes)

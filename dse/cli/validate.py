@@ -14,11 +14,7 @@ TRAINED = "trained"  # of 'validate accuracy --data': networks that 'dse accurac
 
 def execute(options: Namespace) -> int:
     """Print the errors of the model; exit code 1 if one is larger than stated."""
-    if (options.what == "power") != (options.table is not None):
-        raise InputError("a table of powers goes with 'power' alone", "write 'dse validate power TABLE'")
-    if options.what in USED:
-        unused = {"data", "out", "brief", "markdown"} - USED[options.what]
-        refuse_unused(options, sorted(unused), f"in 'dse validate {options.what}'")
+    _check_options(options)
     if options.what == "cost":
         with announced_step("leaving out each device"):
             text, passed = report_errors(options.json)
@@ -32,6 +28,21 @@ def execute(options: Namespace) -> int:
         text, passed = validate_kernels.execute(options)
     print(text)
     return 0 if passed else 1
+
+
+def _check_options(options: Namespace) -> None:
+    """Raise InputError where the table of powers is missing, or an option has no effect."""
+    if options.what == "power" and options.table is None:
+        raise InputError("the table of powers is missing", "write 'dse validate power TABLE'")
+    if options.what != "power" and options.table is not None:
+        raise InputError(
+            f"'{options.table}' has no effect after '{options.what}'", "write 'dse validate power TABLE', or '--data' before it"
+        )
+    if options.json:
+        refuse_unused(options, ("brief", "markdown"), "with '--json'")
+    if options.what in USED:
+        unused = {"data", "out", "brief", "markdown"} - USED[options.what]
+        refuse_unused(options, sorted(unused), f"in 'dse validate {options.what}'")
 
 
 def _report_power(options: Namespace) -> str:

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from dse.base import output_file
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
-from dse.base.input_file import list_tables, table_name
+from dse.base.input_file import check_not_pipe, list_tables, table_name
 from dse.base.progress import shows_progress
 from dse.base.table_format import format_json
 from dse.calibrate.attention.attention_set import AttentionSet, load_attention
@@ -85,11 +85,13 @@ def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSe
         folder = SHIPPED_MEASUREMENTS / folder
     paths = {table_name(path): path for path in (list_tables(folder) if folder.is_dir() else [folder])}
     if not paths or not folder.exists():
-        raise InputError(f"no measurements in '{folder}'", "give a folder of CSV files that 'dse measure' wrote, or one of them")
+        what = f"no measurements in '{folder}'" if folder.exists() else f"'{folder}' does not exist"
+        raise InputError(what, "give a folder of CSV files that 'dse measure' wrote, or one of them")
     if name is not None and name not in paths and Path(name).exists():
         raise InputError(f"'{name}' is a second path", "put the tables into one folder, and give that after '--data'")
     if name is not None and name not in paths:
         raise InputError(f"no set '{name}' in '{folder}'", did_you_mean(name, ["accuracy", "cost", "power", *paths]))
+    check_not_pipe(folder)
     problems, sets, attention, modules, networks = ProblemCollector(), [], [], [], []
     for path in [paths[name]] if name else paths.values():
         with problems.collect():

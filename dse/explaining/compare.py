@@ -19,6 +19,7 @@ from dse.explaining.shapley import Game, make_game
 from dse.explaining.side import Side
 from dse.explaining.text import comparison_sentence
 from dse.model.efficiency.device_rates import UNIT_NUMBERS
+from dse.model.efficiency.fitted import LAUNCH_LATENCY, POWER_LIMIT
 
 MEASURED = "not_predicted"  # the factor of what the model does not predict
 PRECISION = 1e-9  # relative, of the values of both sides
@@ -158,11 +159,11 @@ def _computes(a: Side, b: Side) -> set[str]:
 
 
 def _group_calibrated(a: Side, b: Side, factors: list[Factor]) -> list[Factor]:
-    """Fitted kernels belong to the processors and scratchpads that they were measured on, so these change with the device."""
+    """Fitted kernels belong to the processors, scratchpads and power limits that they were measured on, so these change with the device."""
     device = next((factor for factor in factors if factor.key == DEVICE), None)
     if device is None or "calibrated" not in (a.options.fidelity, b.options.fidelity):
         return factors
-    tied = [f for f in factors if f.key.rpartition(".")[2] in UNIT_NUMBERS or f.key == "overhead.launch"]
+    tied = [f for f in factors if f.key.rpartition(".")[2] in UNIT_NUMBERS or f.key in (LAUNCH_LATENCY, POWER_LIMIT)]
     paths = (*device.paths, *(path for factor in tied for path in factor.paths))
     return [replace(f, paths=paths) if f is device else f for f in factors if f not in tied]
 

@@ -16,6 +16,7 @@ from dse.base.errors import InputError
 from dse.base.yaml_document import YamlDocument, parse_document
 from dse.model.cost.design import COST_PATH
 from dse.model.efficiency.device_rates import UNIT_NUMBERS
+from dse.model.efficiency.fitted import LAUNCH_LATENCY, POWER_LIMIT
 from dse.model.executions import list_executions
 from dse.model.host_time import HOST_PATHS
 from dse.model.memory_levels import memory_levels
@@ -112,5 +113,5 @@ def _unverified_paths(accelerator: Accelerator, plan: Plan) -> list[str]:
         used |= set(HOST_PATHS)
     if fidelity == "calibrated":
         used |= {f"units.{execution.unit}.{name}" for execution in listed for name in UNIT_NUMBERS}
-        used |= {"overhead.launch"}
+        used |= {LAUNCH_LATENCY, POWER_LIMIT}
     return [path for path in accelerator.unverified() if path in used or (has_costs and COST_PATH.fullmatch(path))]

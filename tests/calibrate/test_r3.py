@@ -67,7 +67,7 @@ def test_a_gain_caps_what_sparsity_brings(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--dtype", "fp12"), "no run of a100-sxm4-80gb computes in 'fp12'"),
+        (("--dtype", "fp12"), "no unit of a100-sxm4-80gb computes in 'fp12'"),
         (("--sparsity", "1"), "a sparsity of 1 is out of range"),
         (("--sparse-efficiency", "1.2"), "an efficiency of 1.2 is out of range"),
     ],
@@ -200,3 +200,8 @@ def test_r3_differs_from_sol_where_efficiencies_are_stated(tmp_path):
     network = dse.load_workload("deit-b")
     sol, r3_latency = (float(dse.evaluate("a100-sxm4-80gb", network, 64, fidelity=f).latency.sum()) for f in ("sol", "r3"))
     assert 1.2 * sol < r3_latency <= sol / 0.703
+
+
+def test_a_device_without_sparse_runs_has_no_break_even(capsys):
+    assert entry.main(["r3", "mi210"]) == 2
+    assert "mi210 computes in 'fp16', but has no sparse run" in capsys.readouterr().err

@@ -31,7 +31,7 @@ COMMANDS = {
     "io": ("io masks.npz --memory 20B --moves 50 --write-orders -o OUT", "dse.cli.io.simulate_sizes"),
     "search": ("search wanted/search.yaml -o OUT", "dse.searching.run.run_search"),
     "measure": ("measure --cpu --repeats 1 --shapes 32x32x32 --densities 0.5 -o OUT", "dse.cli.measure.run_jobs"),
-    "calibrate": ("calibrate measured/dense_fp16.csv --draws 1 -o OUT/efficiencies.yaml", "dse.cli.calibrate._fit_alone"),
+    "calibrate": ("calibrate measured/dense_fp16.csv --samples 1 -o OUT/efficiencies.yaml", "dse.calibrate.fit.calibration.fit_alone"),
     "validate": ("validate dense_fp16 --data measured -o OUT", "dse.calibrate.validate.left_out_shapes.FittedSet.fit"),
     "trace": ("trace masks.npz --accuracy 70 -o OUT", "dse.cli.trace.trace_network"),
 }

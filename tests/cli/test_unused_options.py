@@ -14,6 +14,13 @@ from dse.cli.entry import main
         ("validate power table.csv --brief", ["--brief: has no effect in 'dse validate power'; leave it out"]),
         ("list accelerators resnet50", ["'resnet50' has no effect after 'accelerators'; leave it out, or see 'dse show resnet50'"]),
         ("search tiny_chip --force --storage sqlite://", ["--force and --storage exclude each other; leave one of them out"]),
+        ("validate silicon table.csv", ["'table.csv' has no effect after 'silicon'"]),
+        ("validate power", ["the table of powers is missing; write 'dse validate power TABLE'"]),
+        ("validate --json --brief", ["--brief: has no effect with '--json'"]),
+        (
+            "calibrate --few 3 --device h100-sxm5-80gb --seed 0 --samples 7",
+            ["--seed: has no effect with '--few'", "--samples: has no effect"],
+        ),
         ("validate costs", ["did you mean 'cost'?"]),
         ("validate powr", ["did you mean 'power'?"]),
     ],

@@ -102,7 +102,7 @@ def _refused(random: Random, folder: Path) -> str:
     """`dse calibrate`, or `dse validate`, of what is refused."""
     out = folder / "efficiencies.yaml"
     if random.random() < 0.5:
-        code, _, error = captured(["calibrate", str(folder), "-o", str(out), "--draws", "0"])
+        code, _, error = captured(["calibrate", str(folder), "-o", str(out), "--samples", "0"])
     else:
         code, _, error = captured(["validate", "--data", str(folder)])
     assert code == 2, f"exit code {code}: {error}"
@@ -113,7 +113,7 @@ def _refused(random: Random, folder: Path) -> str:
 
 def _fitted(folder: Path) -> str:
     out = folder / "efficiencies.yaml"
-    code, _, error = captured(["calibrate", *map(str, list_tables(folder)), "-o", str(out), "--draws", "0"])
+    code, _, error = captured(["calibrate", *map(str, list_tables(folder)), "-o", str(out), "--samples", "0"])
     assert code in (0, 2), f"exit code {code}: {error}"
     assert out.exists() == (code == 0)
     return "fitted"

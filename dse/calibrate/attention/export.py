@@ -52,11 +52,10 @@ def predict_other_half(launches: AttentionLaunches, seed: int = 0) -> HalvesPred
     return HalvesPrediction(launches, in_first, time, half_width)
 
 
-def fit_attention_record(launches: AttentionLaunches, sources: tuple[str, ...], seed: int = 0) -> AttentionRecord:
-    """Fit a kernel and predict its halves; the record of both."""
-    halves = predict_other_half(launches, seed)
+def fit_attention_record(halves: HalvesPrediction, sources: tuple[str, ...], seed: int = 0) -> AttentionRecord:
+    """Fit a kernel to both halves of its launches; the errors of its record are those of the halves."""
     used = halves.launches
-    model, residuals, key = fit_attention(used, seed), np.log(halves.time / used.time), launches.key
+    model, residuals, key = fit_attention(used, seed), np.log(halves.time / used.time), used.key
     return AttentionRecord(
         device=key.device, kernel=key.kernel, release=key.release, phase=key.phase, dtype=key.dtype, cache_dtype=key.cache_dtype,
         tiling=model.tiling, launches=len(used), error=round_estimate(float(np.mean(np.abs(np.expm1(residuals))))),

@@ -3,14 +3,14 @@
     theta of a kernel = prediction + effect of the device + effect of the kernel
 
 Kernels of other devices give the prediction of each kernel, and the spreads of both effects. The effect of the device on its parameters
-(`Parameter.of_device`: launch, clock, caches, bandwidth) is common to its kernels, in units of the spread of each. It is estimated for each
-kernel from the launches of all others, and is the prior of its fit; this is repeated with the new fits. An unusual launch then affects the
-fit of its kernel less, because the other kernels contradict it.
+(`Parameter.is_of_device`: launch, clock, caches, bandwidth) is common to its kernels, in units of the spread of each. It is estimated for
+each kernel from the launches of all others, and is the prior of its fit; this is repeated with the new fits. An unusual launch then affects
+the fit of its kernel less, because the other kernels contradict it.
 
 Times count as linear in theta about the present fit (a Gaussian linear model), and launches that deviate far count less, as in the fit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self
 
@@ -50,7 +50,7 @@ class FewLaunches(NamedTuple):
     @property
     def half_width(self) -> float:
         """Half width of the 90% interval of the logarithm of the times of kernels like it."""
-        return self.record.half_width_or_error
+        return self.record.half_width_or_estimate
 
     @property
     def noise(self) -> float:
@@ -58,14 +58,14 @@ class FewLaunches(NamedTuple):
         return measurement_noise(self.half_width)
 
     @property
-    def device_deviation(self) -> Theta:
+    def shared_deviation(self) -> Theta:
         """Standard deviation of the effect that the kernels of the device share."""
-        return self.prediction.of_device * OF_DEVICE
+        return self.prediction.device_deviation * OF_DEVICE
 
     @property
-    def kernel_deviation(self) -> Theta:
+    def own_deviation(self) -> Theta:
         """Standard deviation of the effect of the kernel alone."""
-        return np.hypot(self.prediction.of_kernel, self.prediction.of_device * ~OF_DEVICE)
+        return np.hypot(self.prediction.kernel_deviation, self.prediction.device_deviation * ~OF_DEVICE)
 
 
 class Evidence(NamedTuple):
@@ -87,12 +87,16 @@ def similar_to(key: KernelKey, kernels: Sequence[KernelRecord]) -> list[KernelRe
     return of_library if of_library and key.family != "dense" else similar
 
 
-def predicting_kernels(launches: KernelLaunches, kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
-    """The kernels of other devices that predict a kernel with few launches, if its library is among them; none otherwise."""
+def has_few_launches(launches: KernelLaunches, known: Iterable[KernelKey]) -> bool:
+    """Whether a kernel has few launches, and kernels of its library are `known` on another device, which predict it."""
     key = launches.key
-    elsewhere = [kernel for kernel in kernels if kernel.device != key.device]
-    knows_library = any(kernel.key.group == key.group and kernel.kernel == key.kernel for kernel in elsewhere)
-    return similar_to(key, elsewhere) if knows_library and len(launches) < MIN_LAUNCHES else []
+    elsewhere = any(other.device != key.device and (other.group, other.kernel) == (key.group, key.kernel) for other in known)
+    return elsewhere and len(launches) < MIN_LAUNCHES
+
+
+def predicting_kernels(key: KernelKey, kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
+    """The kernels of other devices that predict a kernel."""
+    return similar_to(key, [kernel for kernel in kernels if kernel.device != key.device])
 
 
 def fit_few_launches(kernels: Sequence[FewLaunches]) -> list[JointFit]:
@@ -113,9 +117,9 @@ def _fit(kernel: FewLaunches, prior: Distribution) -> JointFit:
 def _evidence(kernel: FewLaunches, fitted: KernelModel) -> Evidence:
     gradient, residual = fitted.log_time_gradient(kernel.launches), np.log(kernel.launches.time / fitted.predict_times(kernel.launches))
     variance = kernel.noise**2 * np.sqrt(1 + (residual / kernel.noise) ** 2)  # the weights of a soft L1 loss
-    covariance = np.diag(variance) + (gradient * kernel.kernel_deviation**2) @ gradient.T
+    covariance = np.diag(variance) + (gradient * kernel.own_deviation**2) @ gradient.T
     deviation = residual + gradient @ (fitted.theta - kernel.prediction.theta)
-    scaled = gradient * kernel.device_deviation
+    scaled = gradient * kernel.shared_deviation
     solved = np.linalg.solve(covariance, np.column_stack([scaled, deviation]))
     return Evidence(scaled.T @ solved[:, :-1], scaled.T @ solved[:, -1])
 
@@ -124,5 +128,5 @@ def _prior(kernel: FewLaunches, others: Sequence[Evidence]) -> Distribution:
     """Theta of a kernel, given the evidence of the other kernels about their device."""
     covariance = np.linalg.inv(np.eye(len(OF_DEVICE)) + sum(each.precision for each in others))
     effect = covariance @ sum(each.weighted_mean for each in others)
-    of_device = kernel.device_deviation * np.sqrt(np.diag(covariance))
-    return Distribution(kernel.prediction.theta + kernel.device_deviation * effect, np.hypot(of_device, kernel.kernel_deviation))
+    of_device = kernel.shared_deviation * np.sqrt(np.diag(covariance))
+    return Distribution(kernel.prediction.theta + kernel.shared_deviation * effect, np.hypot(of_device, kernel.own_deviation))

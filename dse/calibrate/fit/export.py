@@ -19,7 +19,6 @@ from dse.calibrate.tables.measurement_set import MeasurementSet
 from dse.model.efficiency.device_rates import DeviceRates
 from dse.model.efficiency.efficiency_file import EfficiencyFile
 from dse.model.efficiency.interval import QUANTILES, Z_SCORE
-from dse.model.efficiency.kernels.launches import KernelLaunches
 from dse.model.efficiency.kernels.parameters import PARAMETERS, format_tile
 from dse.model.efficiency.kernels.record import DiscrepancyRecord, KernelRecord, RatesRecord
 from dse.model.efficiency.kernels.unmeasured_patterns import shared_height
@@ -38,13 +37,8 @@ HEADER = """# Parameters of measured kernels. `low` and `high` are the 90% inter
 ASSUMED_SHARE = 0.7  # of the deviation of the prior, above which a parameter counts as not determined by the measurements
 
 
-def build_record(
-    fit: JointFit, measurements: MeasurementSet, half_widths: HalfWidths | None = None, similar: Sequence[KernelRecord] = ()
-) -> KernelRecord:
-    """The record of a fitted kernel with the half widths of the 90% interval of the logarithm of its times.
-
-    They hold in the measured ranges of sizes, of a kernel with few shapes also in those of `similar` kernels, which are its prior.
-    """
+def build_record(fit: JointFit, measurements: MeasurementSet, half_widths: HalfWidths | None = None) -> KernelRecord:
+    """The record of a fitted kernel with the half widths of the 90% interval of the logarithm of its times, in the measured ranges."""
     model, launches = fit.model, fit.launches
     of_parameters = replace(model, discrepancy=None)
     key, rows = model.key, rows_by_kernel(measurements)[model.key]
@@ -61,7 +55,7 @@ def build_record(
         density=(round_estimate(launches.density.min()), round_estimate(launches.density.max())), staged=model.staged_bytes,
         rates=_record_rates(launches.rates),
         half_width=None if half_widths is None else round_estimate(half_widths.of_parameters),
-        sizes=_measured_sizes(launches, similar),
+        sizes=tuple((float(size.min()), float(size.max())) for size in (launches.m, launches.k, launches.n)),
         discrepancy=None if model.discrepancy is None or half_widths is None
         else DiscrepancyRecord.of(model.discrepancy, round_estimate(half_widths.corrected)),
     )  # fmt: skip
@@ -88,13 +82,6 @@ def _represent_text(dumper: _BlockDumper, text: str) -> yaml.ScalarNode:
 _BlockDumper.add_representer(str, _represent_text)
 
 
-def _measured_sizes(launches: KernelLaunches, similar: Sequence[KernelRecord]) -> tuple[tuple[float, float], ...]:
-    """Least and greatest m, k and n of the launches and of similar kernels."""
-    measured = [(size.min(), size.max()) for size in (launches.m, launches.k, launches.n)]
-    by_size = zip(measured, *(kernel.sizes for kernel in similar if kernel.sizes), strict=True)
-    return tuple((float(min(low for low, _ in ranges)), float(max(high for _, high in ranges))) for ranges in by_size)
-
-
 def _record_rates(rates: DeviceRates) -> RatesRecord:
     stated = {name: getattr(rates, name) for name in RatesRecord.model_fields}
     return RatesRecord(**{name: value for name, value in stated.items() if value != "" and value == value})
@@ -105,9 +92,9 @@ def _list_sources(rows: Sequence[Measurement]) -> tuple[str, ...]:
 
 
 def _estimate_parameters(fit: JointFit) -> dict[str, Estimate]:
-    """Each parameter with its 90% interval: of the bootstrap samples and of the measurements given the prior.
+    """Each parameter with the wider of two 90% intervals: of the bootstrap samples, and of the measurements given the prior.
 
-    A parameter whose interval is as wide as that of the prior is `assumed`: the measurements do not determine it.
+    A parameter whose deviation is above 0.7 of that of the prior is `assumed`: the measurements hardly determine it.
     """
     model, deviation = fit.model, posterior_deviation(*fit)
     thetas = np.array([model.theta, *model.samples])

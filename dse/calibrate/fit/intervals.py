@@ -52,10 +52,11 @@ def leave_one_shape_out_residuals(
     """
     residuals = np.zeros((2, len(launches)))
     for left_out, fitted in fit_without_each_shape(model, launches, prior, noise):
+        unseen = launches.take(left_out)
         of_parameters, corrected = (
-            np.log(each.predict_times(launches) / launches.time) for each in (replace(fitted, discrepancy=None), fitted)
+            np.log(each.predict_times(unseen) / unseen.time) for each in (replace(fitted, discrepancy=None), fitted)
         )
-        residuals[:, left_out] = np.stack([of_parameters, corrected / fitted.relative_deviation(launches)])[:, left_out]
+        residuals[:, left_out] = of_parameters, corrected / fitted.relative_deviation(unseen)
     return residuals
 
 
@@ -90,19 +91,22 @@ def similar_to_few(fit: JointFit, others: Sequence[KernelRecord]) -> list[Kernel
 def half_widths_of(fit: JointFit, others: Sequence[KernelRecord] = ()) -> HalfWidths:
     """Half widths of a fitted kernel, from leave-one-shape-out residuals; for few shapes also from those of similar kernels."""
     if similar := similar_to_few(fit, others):
-        half_width = _half_width_from_few(fit, float(np.median([kernel.half_width_or_error for kernel in similar])))
+        half_width = _half_width_from_few(fit, float(np.median([kernel.half_width_or_estimate for kernel in similar])))
         return HalfWidths(half_width, half_width)
     groups = group_shapes(fit.launches)
     return HalfWidths(*(conformal_half_width(residuals, groups) for residuals in leave_one_shape_out_residuals(*fit)))
 
 
 def _half_width_from_few(fit: JointFit, of_similar: float) -> float:
-    """Half width of a kernel with few shapes: Student's t with the variance of their residuals, to which that of similar kernels adds as if
-    it had been seen in `SIMILAR_WEIGHT` shapes. A single shape has no residual, but leaves parameters open."""
-    count, variance = len(set(fit.launches.shapes)), (of_similar / Z_SCORE) ** 2
-    if count == 1:
-        open_deviation = np.linalg.norm(fit.model.log_time_gradient(fit.launches) * posterior_deviation(*fit), axis=1).max()
-        return Z_SCORE * float(np.hypot(np.sqrt(variance), open_deviation))
-    residuals, _ = leave_one_shape_out_residuals(*fit)
-    pooled = (SIMILAR_WEIGHT * variance + count * np.mean(residuals**2)) / (SIMILAR_WEIGHT + count)
-    return float(stdtrit(SIMILAR_WEIGHT + count, (1 + LEVEL) / 2) * np.sqrt(pooled))
+    """Half width of a kernel with few shapes: Student's t with the variance of their residuals and that of similar kernels.
+
+    The latter counts as if it had been seen in `SIMILAR_WEIGHT` shapes, with what the few launches leave open of the parameters, since
+    those of similar kernels are known. A single shape has no residual.
+    """
+    open_deviation = np.linalg.norm(fit.model.log_time_gradient(fit.launches) * posterior_deviation(*fit), axis=1).max()
+    of_prior = (of_similar / Z_SCORE) ** 2 + open_deviation**2
+    count = len(set(fit.launches.shapes))
+    seen = count if count > 1 else 0
+    of_shapes = np.mean(leave_one_shape_out_residuals(*fit)[0] ** 2) if seen else 0.0
+    pooled = (SIMILAR_WEIGHT * of_prior + seen * of_shapes) / (SIMILAR_WEIGHT + seen)
+    return float(stdtrit(SIMILAR_WEIGHT + seen, (1 + LEVEL) / 2) * np.sqrt(pooled))

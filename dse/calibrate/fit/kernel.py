@@ -15,7 +15,7 @@ from dse.model.efficiency.parameter import Distribution
 SIMPLER_COST = 0.5  # a restricted kernel is preferred only if it leaves less than this share of the cost
 MIN_SHAPES = 5  # of a kernel
 MAX_SCREENED, FINALISTS = 128, 5  # launches by which variants are screened, and variants that are then fitted in full
-MAX_COMPARED = 256  # launches by which variants are compared; all launches, up to MAX_FITTED, set the parameters
+MAX_COMPARED = 256  # launches by which variants are compared; up to MAX_FITTED start the joint fit
 MAX_FITTED = 512
 PROCESSOR_COUNTS = np.unique(np.round(8 * 1.04 ** np.arange(107)))  # up to 512
 SCREENING_STEPS, COUNTING_STEPS, STEPS = 25, 15, 100

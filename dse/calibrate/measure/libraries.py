@@ -17,6 +17,10 @@ PrepareCall = Callable[[Matrix], Call]  # B [k, n] in float32 -> a call that com
 StoreMatrix = Callable[[Matrix], PrepareCall]  # A [m, k] in float32, with its zeros
 
 
+GPU_DTYPES = {"dense": ("fp16", "fp32"), "unstructured": ("fp16", "fp32"), "2:4": ("fp16",), "block:64x64": ("fp16",)}
+"""The dtypes in which kernels of each pattern are timed on a GPU."""
+
+
 @dataclass(frozen=True)
 class LibraryKernel:
     """One kernel of one library; the sizes of A have to be multiples of `granularity` (rows, columns)."""
@@ -86,7 +90,8 @@ def _gpu_kernels() -> Iterator[LibraryKernel]:
     two_four: dict[str, Any] = {"cuSPARSELt": semi_structured.SparseSemiStructuredTensorCUSPARSELT}
     if torch.cuda.get_device_capability()[0] == 8:
         two_four["CUTLASS"] = semi_structured.SparseSemiStructuredTensorCUTLASS
-    for dtype, torch_dtype in (("fp16", "float16"), ("fp32", "float32")):
+    for dtype in GPU_DTYPES["dense"]:
+        torch_dtype = {"fp16": "float16", "fp32": "float32"}[dtype]
         yield LibraryKernel("cuBLAS", release, "dense", dtype, _store_in_torch("cuda", torch_dtype, lambda a: a))
         csr = _store_in_torch("cuda", torch_dtype, lambda a: a.to_sparse_csr())
         yield LibraryKernel("cuSPARSE csr", release, "unstructured", dtype, csr, "cuda_core")

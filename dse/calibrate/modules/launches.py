@@ -23,10 +23,7 @@ PerLaunch = Float[np.ndarray, "launch"]
 COMPUTE_DTYPES: dict[WeightDtype, str] = {"bf16": "bf16", "fp8_block": "fp8", "nvfp4": "fp4"}
 WEIGHT_BYTES: dict[WeightDtype, float] = {"bf16": 2, "fp8_block": 1 + 4 / 128**2, "nvfp4": 4.5 / 8}  # scales included
 BF16_BYTES = 2
-LATENT_ENTRY_BYTES: dict[CacheDtype, float] = {
-    "bf16": 2,
-    "fp8": 1,
-}  # of one element; FlashMLA's scales (14%) are not counted
+CACHE_ELEMENT_BYTES: dict[CacheDtype, float] = {"bf16": 2, "fp8": 1}  # FlashMLA's scales (14%) are not counted
 INDEX_ENTRY_BYTES = 128 + 4  # of a token of DSA: fp8 and one fp32 scale
 
 
@@ -199,7 +196,7 @@ class ModuleLaunches:
         """Bytes of the keys and values of one token on the device."""
         shape = self.key.shape
         elements = shape.entry * np.ones(len(self)) if isinstance(shape, LatentShape) else 2 * self.kv_heads * shape.size
-        return elements * LATENT_ENTRY_BYTES[self.key.cache_dtype]
+        return elements * CACHE_ELEMENT_BYTES[self.key.cache_dtype]
 
     @property
     def index_key_bytes(self) -> float:

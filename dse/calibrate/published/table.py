@@ -18,7 +18,7 @@ class RowLeftOut(Exception):  # noqa: N818 - not an error
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """The columns that identify a published table and are read, and the function that converts a row to the columns of `Measurement`.
+    """The columns that identify a published table and are read, and the function that converts a row to our columns.
 
     `reason`: why all rows are left out, in a table that holds no products of two matrices.
     """
@@ -49,7 +49,7 @@ def split_release(text: str) -> tuple[str, str]:
 
 
 def known_value(row: Cells, column: str, known: Mapping[str, T], kind: str = "dtype") -> T:
-    """What a cell means in the columns of `Measurement`; raises RowLeftOut for an unknown one, InputError for an empty one."""
+    """What a cell means in the converted row; raises RowLeftOut for an unknown one, InputError for an empty one."""
     if not row[column]:
         raise InputError("the cell is empty", "write what the published table has", key=column)
     if row[column] not in known:

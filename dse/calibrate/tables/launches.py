@@ -37,8 +37,7 @@ def _group_repeats(rows: Sequence[Measurement]) -> list[list[Measurement]]:
     """The rows of each launch of a kernel."""
     rows_by_launch = dict[tuple[object, ...], list[Measurement]]()
     for row in rows:
-        launch = row.m, row.k, row.n, row.pattern, row.stored_density, row.row_std, row.staged_kib, row.weight_copies
-        rows_by_launch.setdefault(launch, []).append(row)
+        rows_by_launch.setdefault(row.launch, []).append(row)
     return list(rows_by_launch.values())
 
 

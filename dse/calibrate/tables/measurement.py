@@ -77,6 +77,12 @@ class Measurement(StrictModel):
         return float(self.density if self.density is not None else self.pattern.density or 1.0)
 
     @property
+    def launch(self) -> tuple[object, ...]:
+        """What identifies the launch among those of its kernel: rows with the same are repeats, if their times agree."""
+        size = self.m, self.k, self.n, self.pattern, self.stored_density
+        return *size, self.row_std, self.staged_kib, self.weight_copies
+
+    @property
     def dense_baseline(self) -> "Measurement | None":
         """The dense kernel of this row as a row of its own."""
         if self.dense_ms is None:

@@ -108,5 +108,4 @@ def check_repeats(path: Path, rows: Sequence[tuple[int, Measurement]], problems:
 
 
 def _launch_identity(row: Measurement) -> tuple[object, ...]:
-    size = row.m, row.k, row.n, row.stored_density, row.row_std, row.staged_kib
-    return row.device, row.kernel, row.release, row.pattern, row.dtype, row.unit, *size
+    return row.device, row.kernel, row.release, row.dtype, row.unit, *row.launch

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from dse.base.progress import shows_progress
 from dse.calibrate.attention.attention_set import AttentionSet
-from dse.calibrate.attention.export import MAX_USED, fit_attention_record, predict_other_half
+from dse.calibrate.attention.export import MAX_USED, HalvesPrediction, fit_attention_record, predict_other_half
 from dse.calibrate.attention.fit import sample_launches
 from dse.calibrate.validate.comparison import Comparison
 from dse.model.efficiency.attention.launches import AttentionLaunches, PerLaunch
@@ -36,10 +36,10 @@ def compare_attention(sets: Sequence[AttentionSet]) -> list[Comparison]:
     kernels = [(attention, key) for attention in sets for key in attention.fittable]
     records, comparisons = list[AttentionRecord](), list[Comparison]()
     for attention, key in tqdm(kernels, unit=" kernels", desc="attention", delay=2, disable=not shows_progress()):
-        launches = attention.launches[key]
-        halves = list(_compare_kernel(attention.name, "halves", *_predict_halves(launches)))
-        comparisons += halves + [replace(each, split="windows") for each in halves if _has_short_window(each)]
-        records.append(fit_attention_record(launches, attention.sources[key]))
+        halves = predict_other_half(attention.launches[key])
+        compared = list(_compare_kernel(attention.name, "halves", halves.launches, _prediction_of_halves(halves)))
+        comparisons += compared + [replace(each, split="windows") for each in compared if _has_short_window(each)]
+        records.append(fit_attention_record(halves, attention.sources[key]))
     efficiencies = {record.key: _constant_efficiency(sets, record) for record in records}
     for attention, key in kernels:
         launches = sample_launches(attention.launches[key], MAX_USED)
@@ -73,11 +73,10 @@ def _constant_efficiency(sets: Sequence[AttentionSet], record: AttentionRecord) 
     return next(_efficiency(attention.launches[record.key]) for attention in sets if record.key in attention.launches)
 
 
-def _predict_halves(launches: AttentionLaunches) -> tuple[AttentionLaunches, AttentionPrediction]:
-    halves = predict_other_half(launches)
+def _prediction_of_halves(halves: HalvesPrediction) -> AttentionPrediction:
     used, first = halves.launches, halves.in_first_half
     efficiency = np.where(first, _efficiency(used.take(~first)), _efficiency(used.take(first)))
-    return used, AttentionPrediction(halves.time, halves.half_width, efficiency)
+    return AttentionPrediction(halves.time, halves.half_width, efficiency)
 
 
 def _compare_kernel(set_name: str, split: str, launches: AttentionLaunches, predicted: AttentionPrediction) -> Iterator[Comparison]:

@@ -61,6 +61,11 @@ def compute_errors(comparisons: Sequence[Comparison], fidelity: Fidelity) -> dic
     }
 
 
+def mean_error(comparisons: Sequence[Comparison], fidelity: Fidelity) -> float:
+    """Mean absolute relative error of one fidelity."""
+    return float(np.mean([abs(each.predicted[fidelity] / each.measured - 1) for each in comparisons]))
+
+
 def _right_side(measured: Values, predicted: Values) -> float:
     """Share of the speedups more than `MIN_GAIN` from one whose prediction is above one if and only if they are."""
     is_clear = np.abs(measured - 1) > MIN_GAIN

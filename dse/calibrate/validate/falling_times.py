@@ -8,7 +8,7 @@ import numpy as np
 from dse.calibrate.validate.left_out_shapes import FittedSet
 from dse.model.efficiency.kernels.launches import KernelLaunches
 
-NOISE = 0.05  # share by which a time may fall
+SMALLEST_FALL = 0.05  # share of a time by which it falls, from which on it counts
 MIN_SHARE = 0.01  # of the neighbouring launches of a kernel, from which on they are reported
 
 
@@ -16,7 +16,7 @@ def describe_falling_times(fitted: FittedSet) -> Iterator[str]:
     """Each kernel of a set with launches that take longer than the same product with more columns, how many, and by what factor."""
     for key, launches in fitted.launches.items():
         ratios = falling_ratios(launches)
-        if len(ratios) and (falls := ratios > 1 + NOISE).mean() >= MIN_SHARE:
+        if len(ratios) and (falls := ratios > 1 + SMALLEST_FALL).mean() >= MIN_SHARE:
             what = f"{falls.sum()} of {len(ratios)} launches take longer than the one with the next greater n"
             yield f"{fitted.measurements.name}: {key}: {what}, up to {ratios.max():.1f} times"
 

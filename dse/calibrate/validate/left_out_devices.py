@@ -9,10 +9,9 @@ from dse.base.progress import shows_progress
 from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, similar_to
 from dse.calibrate.fit.discrepancy import with_discrepancy
 from dse.calibrate.fit.export import build_record
-from dse.calibrate.fit.intervals import HalfWidths
+from dse.calibrate.fit.intervals import HalfWidths, half_widths_of
 from dse.calibrate.fit.joint import JointFit, fit_jointly
 from dse.calibrate.fit.kernel import stratify
-from dse.calibrate.fit.parameters import posterior_deviation
 from dse.calibrate.fit.shape_selection import choose_launches
 from dse.calibrate.predictions import constant_efficiency, predict_all_fidelities
 from dse.calibrate.tables.measurement_set import MeasurementSet
@@ -21,6 +20,7 @@ from dse.calibrate.validate.left_out_shapes import FittedSet, Prediction, compar
 from dse.model.efficiency.interval import LEVEL, Z_SCORE
 from dse.model.efficiency.kernels.launches import KernelLaunches
 from dse.model.efficiency.kernels.model import KernelModel
+from dse.model.efficiency.kernels.parameters import PARAMETERS
 from dse.model.efficiency.kernels.population import KernelPrediction
 from dse.model.efficiency.kernels.record import KernelRecord
 from dse.model.efficiency.kernels.selection import BETWEEN_UNITS
@@ -63,10 +63,7 @@ def _compare_device(fitted: FittedSet, device: str, kernels: Sequence[KernelReco
             predictions[key] = _predict(predicted.model, launches, predicted.record.constant, half_width, predicted.prediction)
             if len(launches) > 2 * FEW_SHAPES:
                 few.append(predicted._replace(launches=_choose_few(predicted)))
-    from_few = {
-        fit.model.key: _predict_from_few(fit, fitted.launches[fit.model.key], kernel.half_width)
-        for kernel, fit in zip(few, fit_few_launches(few), strict=True)
-    }
+    from_few = {fit.model.key: _predict_from_few(fit, fitted, kernels) for fit in fit_few_launches(few)}
     return compare_predictions(fitted, predictions, "devices") + compare_predictions(fitted, from_few, "few")
 
 
@@ -90,11 +87,13 @@ def _residual_half_widths(fit: JointFit) -> HalfWidths:
 
 def _predict(model: KernelModel, launches: KernelLaunches, efficiency: float, residual: float, predicted: KernelPrediction) -> Prediction:
     gradient = model.log_time_gradient(launches)
-    own = np.hypot(residual * model.relative_deviation(launches), Z_SCORE * np.sqrt((gradient**2) @ predicted.of_kernel**2))
-    return Prediction(predict_all_fidelities(launches, efficiency, model), own, Z_SCORE * gradient * predicted.of_device)
+    own = np.hypot(residual * model.relative_deviation(launches), Z_SCORE * np.sqrt((gradient**2) @ predicted.kernel_deviation**2))
+    return Prediction(predict_all_fidelities(launches, efficiency, model), own, Z_SCORE * gradient * predicted.device_deviation)
 
 
-def _predict_from_few(fit: JointFit, launches: KernelLaunches, residual: float) -> Prediction:
-    """Predict all launches of a kernel that was fitted to few."""
-    posterior = KernelPrediction(fit.model.theta, np.zeros(len(fit.model.theta)), posterior_deviation(*fit))
-    return _predict(fit.model, launches, constant_efficiency(fit.launches), residual, posterior)
+def _predict_from_few(fit: JointFit, fitted: FittedSet, kernels: Sequence[KernelRecord]) -> Prediction:
+    """Predict all launches of a kernel that was fitted to few, with the interval that `dse calibrate` gives it; `kernels` are its prior."""
+    launches = fitted.launches[fit.model.key]
+    record = build_record(fit, fitted.measurements, half_widths_of(fit, kernels))
+    times = predict_all_fidelities(launches, constant_efficiency(fit.launches), fit.model)
+    return Prediction(times, record.interval_half_width(launches), np.zeros((len(launches), len(PARAMETERS))))

@@ -22,22 +22,22 @@ from dse.schema.model_options import Fidelity
 class Prediction(NamedTuple):
     """Time of each launch of a kernel [s] by fidelity, and what is not known of the logarithm of the calibrated time.
 
-    `own`: half width of the 90% interval that the kernel itself adds. `of_device`: half widths, with their signs, that each parameter of
-    the device adds; they are the same for all kernels of the device, and cancel in a speedup as far as their effects are equal.
+    `own`: half width of the 90% interval that the kernel itself adds. `device_half_widths`: half widths, with their signs, that each
+    parameter of the device adds; they are those of all kernels of the device, and cancel in a speedup as far as their effects are equal.
     """
 
     times: dict[Fidelity, PerLaunch]
     own: PerLaunch
-    of_device: Float[np.ndarray, "launch parameter"]
+    device_half_widths: Float[np.ndarray, "launch parameter"]
 
     @property
     def half_width(self) -> PerLaunch:
         """Half width of the 90% interval of the logarithm of the calibrated time."""
-        return np.hypot(self.own, np.linalg.norm(self.of_device, axis=1))
+        return np.hypot(self.own, np.linalg.norm(self.device_half_widths, axis=1))
 
     def take(self, rows: Sequence[int]) -> "Prediction":
         """The prediction of some launches."""
-        return Prediction({fidelity: times[rows] for fidelity, times in self.times.items()}, self.own[rows], self.of_device[rows])
+        return Prediction({fidelity: times[rows] for fidelity, times in self.times.items()}, self.own[rows], self.device_half_widths[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +83,10 @@ def _predict_left_out_shapes(launches: KernelLaunches, model: KernelModel) -> Pr
     times: dict[Fidelity, PerLaunch] = {fidelity: np.zeros(len(launches)) for fidelity in FIDELITIES}
     deviation = np.ones(len(launches))
     for left_out, fitted in fit_without_each_shape(model, launches):
-        efficiency = constant_efficiency(launches, (~left_out).astype(float))
-        predicted = predict_all_fidelities(launches, efficiency, fitted)
-        for fidelity in FIDELITIES:
-            times[fidelity][left_out] = predicted[fidelity][left_out]
-        deviation[left_out] = fitted.relative_deviation(launches)[left_out]
+        efficiency, unseen = constant_efficiency(launches, (~left_out).astype(float)), launches.take(left_out)
+        for fidelity, predicted in predict_all_fidelities(unseen, efficiency, fitted).items():
+            times[fidelity][left_out] = predicted
+        deviation[left_out] = fitted.relative_deviation(unseen)
     half_width = _half_widths_without_own_residuals(launches, np.log(times["calibrated"] / launches.time) / deviation)
     return Prediction(times, half_width * deviation, np.zeros((len(launches), len(PARAMETERS))))
 
@@ -119,7 +118,7 @@ def compare_predictions(fitted: FittedSet, predictions: dict[KernelKey, Predicti
 def _divide(dense: Prediction, sparse: Prediction) -> Prediction:
     """The speedup of a sparse kernel over a dense one, whose own errors are independent of each other."""
     times: dict[Fidelity, PerLaunch] = {fidelity: dense.times[fidelity] / sparse.times[fidelity] for fidelity in FIDELITIES}
-    return Prediction(times, np.hypot(dense.own, sparse.own), dense.of_device - sparse.of_device)
+    return Prediction(times, np.hypot(dense.own, sparse.own), dense.device_half_widths - sparse.device_half_widths)
 
 
 def _compare_kernel(

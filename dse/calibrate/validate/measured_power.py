@@ -4,7 +4,7 @@
 
 A driver reports the mean power of the last second (NVML on current GPUs), but benchmarks repeat a kernel for less than that, so a reading
 mixes the kernel with what ran before it. Nothing takes more than the power limit, so a reading near the limit is that of the kernel itself.
-Only such readings are compared, of kernels that last long enough to be repeated for 0.3 s or more. These kernels are throttled: their time
+Only such readings are compared, of kernels that last long enough for 0.45 s of repeats. These kernels are throttled: their time
 is the one that the power limit allows.
 """
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dse.calibrate.predictions import FIDELITIES
-from dse.calibrate.validate.comparison import MIN_DIFFERENCE, Comparison, compute_errors, compute_reliability
+from dse.calibrate.validate.comparison import MIN_DIFFERENCE, Comparison, compute_errors, compute_reliability, mean_error
 from dse.schema.model_options import Fidelity
 
 Row = dict[str, Any]  # keys of the JSON output
@@ -46,7 +46,7 @@ def _group(
 
 def _summarize_group(comparisons: Sequence[Comparison], identity: Row) -> Row:
     sparsities = sorted({round(c.sparsity, 2) for c in comparisons})
-    by_sparsity = {s: compute_errors([c for c in comparisons if round(c.sparsity, 2) == s], "calibrated")["mape"] for s in sparsities}
+    by_sparsity = {s: mean_error([c for c in comparisons if round(c.sparsity, 2) == s], "calibrated") for s in sparsities}
     return identity | {
         "launches": len(comparisons),
         "shapes": len({c.shape for c in comparisons}),

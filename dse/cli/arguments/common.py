@@ -66,9 +66,13 @@ def add_force(parser: argparse.ArgumentParser) -> None:
 
 def refuse_unused(options: Namespace, names: Iterable[str], where: str) -> None:
     """Raise InputError with every option among `names` that is given; `where` says without or after what it has no effect."""
-    given = [name for name in names if getattr(options, name) not in (None, False, [])]
+    given = [name for name in names if _is_given(getattr(options, name))]
     if given:
         raise InputError.from_problems(Problem(f"has no effect {where}", "leave it out", key=_as_written(name)) for name in given)
+
+
+def _is_given(value: object) -> bool:
+    return value is not None and value is not False and value != []
 
 
 def _as_written(name: str) -> str:

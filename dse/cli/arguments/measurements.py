@@ -11,7 +11,7 @@ EXAMPLES = {
     ),
     "calibrate": (
         "dse calibrate measured/measurements.csv -o efficiencies.yaml",
-        "dse calibrate --few 5 --device rtx4090 --pattern 2:4 --dtype int8",
+        "dse calibrate --few 5 --device h100-sxm5-80gb --pattern 2:4",
     ),
     "validate": (
         "dse validate cost",
@@ -46,8 +46,8 @@ def add_calibrate(subcommands: Subcommands) -> None:
     )
     parser.add_argument("-o", "--out", type=Path, help="output file of fitted efficiencies (YAML)")
     add_force(parser)
-    parser.add_argument("--samples", "--draws", type=int, default=30, metavar="N", help="bootstrap samples (default: 30)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (default: 0)")
+    parser.add_argument("--samples", "--draws", type=int, metavar="N", help="bootstrap samples (default: 30)")
+    parser.add_argument("--seed", type=int, help="seed of the bootstrap (default: 0)")
     what = "efficiencies (YAML) whose kernels are the prior, or 'none' (default: shipped)"
     parser.add_argument("--prior", default="shipped", metavar="FILE", help=what)
     parser.add_argument("--few", type=int, metavar="N", help="instead of a fit, choose the N shapes to measure on --device first")
@@ -57,7 +57,7 @@ def add_calibrate(subcommands: Subcommands) -> None:
 
 
 def add_validate(subcommands: Subcommands) -> None:
-    sentence = "compare each fidelity with measured kernels; fails if an error is larger than stated"
+    sentence = "compare each fidelity with measurements; exit code 1 if it is further off than it should be"
     parser = add_subcommand(subcommands, "validate", "dse.cli.validate:execute", sentence, EXAMPLES["validate"])
     what = (
         "name of a measured set, 'cost' for area and power of each device, 'accuracy' for estimated accuracies, or 'power' for a table "

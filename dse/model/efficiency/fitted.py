@@ -31,7 +31,7 @@ from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS
 from dse.sparsity.pattern import Pattern
 from dse.workload import Variant
 
-LAUNCH_LATENCY = "overhead.launch"  # the path of the description
+LAUNCH_LATENCY, POWER_LIMIT = "overhead.launch", "cost.power"  # paths of a description
 FLOP_TERMS = [DENSE_FLOPS, STORED_FLOPS]
 
 
@@ -81,9 +81,8 @@ def slowdown_paths(accelerator: Accelerator, dtypes: Iterable[OperandDtypes], va
     """Paths of the numbers that the slowdown of a unit depends on, where those at `varied` may change."""
     shared = [name for name, unit in accelerator.units.items() if unit.issue is not None or f"units.{name}.issue" in varied]
     peaks = shared if any(dtype.compute == "fp32" for dtype in dtypes) else []  # whose share of what is issued changes with them
-    return [f"units.{name}.{number}" for name in accelerator.units for number in UNIT_NUMBERS] + [
-        f"units.{name}.peak.fp32" for name in peaks
-    ]
+    of_units = [f"units.{name}.{number}" for name in accelerator.units for number in UNIT_NUMBERS]
+    return [*of_units, *(f"units.{name}.peak.fp32" for name in peaks), POWER_LIMIT]
 
 
 def kernels_by_execution(terms: LayerTerms) -> dict[str, list[str]]:
@@ -117,7 +116,7 @@ class _ExecutionEfficiency:
 def _limit_launches(
     columns: Sequence[_ExecutionEfficiency], selections: Sequence[KernelSelection], terms: LayerTerms
 ) -> list[_ExecutionEfficiency]:
-    """Raise the overhead of a kernel that was not measured on the device to the least one of those that were and may run the same layer."""
+    """Raise the overhead of kernels that were not measured on the device to the smallest measured overhead of the same layer."""
     measured = [
         np.where(terms.legal[:, number], column.overhead, np.inf)
         for number, (column, selection) in enumerate(zip(columns, selections, strict=True))
@@ -195,11 +194,13 @@ def _execution_efficiency(
         of_kernels = [selection.sample_time_factors(n, launches, moved) for n in range(len(kernels))]
         factors = np.choose(nearest, of_kernels)
     slowdown = np.ones((len(layers), TRAFFIC + terms.traffic.shape[2]))
-    slowdown[:, FLOP_TERMS] = np.where(layers.has_flops, unit * rates.peak / launches.flops, 1.0)[:, None]
+    slowdown[:, FLOP_TERMS] = _slowdown(unit, rates.peak, launches.flops)[:, None]
+    slowdown[:, TRAFFIC] = _slowdown(memory, rates.bandwidth, moved)
     if selection.dense_limit is not None:
-        of_dense = _dense_slowdown(selection.dense_limit, launches, moved, dtype)
-        slowdown[:, FLOP_TERMS] = np.maximum(slowdown[:, FLOP_TERMS], of_dense[:, None])
-    slowdown[:, TRAFFIC] = np.where(moved > 0, memory * rates.bandwidth / np.where(moved > 0, moved, 1.0), 1.0)
+        of_launch, of_unit, of_memory = _dense_times(selection.dense_limit, launches, moved, dtype)
+        launch = np.maximum(launch, of_launch)
+        slowdown[:, FLOP_TERMS] = np.maximum(slowdown[:, FLOP_TERMS], of_unit[:, None])
+        slowdown[:, TRAFFIC] = np.maximum(slowdown[:, TRAFFIC], of_memory)
     assertions.check_slowdown(slowdown, rates.max_clock, f"'{accelerator.name}', {execution.name}")
     of_launch, of_unit, of_memory = factors
     by_term = np.ones((len(of_unit), *slowdown.shape))  # traffic of inner memories is that of the model
@@ -211,12 +212,19 @@ def _execution_efficiency(
     return _ExecutionEfficiency(samples, np.where(has_work, passes * launch * of_launch / heads, 0.0), names)
 
 
-def _dense_slowdown(kernel: KernelRecord, launches: KernelLaunches, moved_bytes: PerLaunch, dtype: OperandDtypes) -> PerLaunch:
-    """Slowdown of the unit in dense launches of the same sizes, by a dense kernel; 0 of launches without work."""
+def _slowdown(time: PerLaunch, rate: float, work: PerLaunch) -> PerLaunch:
+    """Time over that of the work at the rate; 1 of launches without work."""
+    return np.where(work > 0, time * rate / np.where(work > 0, work, 1.0), 1.0)
+
+
+def _dense_times(
+    kernel: KernelRecord, launches: KernelLaunches, moved_bytes: PerLaunch, dtype: OperandDtypes
+) -> tuple[PerLaunch, PerLaunch, PerLaunch]:
+    """Overhead [s], slowdown of the unit and slowdown of the memory in dense launches of the same sizes, by a dense kernel."""
     ones, weight_bytes = np.ones(len(launches)), launches.m * launches.k * launches.products * dtype.bytes_per_element("weights")
     dense = replace(launches, key=kernel.key, density=ones, slots=0 * ones, weight_bytes=weight_bytes)
-    _, unit, _ = kernel.model.time_components(dense, moved_bytes)
-    return np.where(dense.flops > 0, unit * dense.rates.peak / np.maximum(dense.flops, 1.0), 0.0)
+    launch, unit, memory = kernel.model.time_components(dense, moved_bytes)
+    return launch, _slowdown(unit, dense.rates.peak, dense.flops), _slowdown(memory, dense.rates.bandwidth, moved_bytes)
 
 
 def _launches(
@@ -249,18 +257,23 @@ def _launches(
     )  # fmt: skip
 
 
+def _ratio(value: float | None, base: float | None) -> float:
+    """The ratio of two numbers; 1 if one is not described."""
+    return value / base if value and base else 1.0
+
+
 def _rates_of_design(accelerator: Accelerator, described: Accelerator, unit: str, dtype: str) -> DeviceRates:
     """Rates of a design that is varied from a described device.
 
     It gets as much power per FLOP/s and as many instructions per FLOP, and instructions are as much faster as the peak is higher, so that
-    the slowdown does not depend on the peak.
+    the slowdown does not depend on the peak. Another power limit changes the power per FLOP/s.
     """
     rates, base = (DeviceRates.from_accelerator(each, unit, dtype) for each in (accelerator, described))
     issue = rates.issue if dtype == "fp32" else rates.peak * base.issue / base.peak
     return replace(
         rates,
         issue=issue,
-        energy_budget=base.energy_budget,
+        energy_budget=base.energy_budget * _ratio(accelerator.value(POWER_LIMIT), described.value(POWER_LIMIT)),
         max_clock=accelerator.units[unit].clock_headroom(described.units[unit]),
         latency_scale=base.peak / rates.peak,
         slots=rates.peak * base.slots / base.peak,

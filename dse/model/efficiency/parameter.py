@@ -28,7 +28,7 @@ class Parameter:
     high: float
     meaning: str
     is_share: bool = False
-    of_device: bool = False  # a property of the device and of how it is measured, rather than of the library
+    is_of_device: bool = False  # a property of the device and of how it is measured, rather than of the library
 
     def to_theta(self, value: float) -> float:
         """The logarithm of a value, or its log odds."""

@@ -70,7 +70,7 @@ def test_intervals_cover_nine_tenths_of_launches_that_a_fit_has_not_seen():
 
 
 def test_a_record_survives_its_file(tmp_path):
-    record = fit_attention_record(synthetic_launches(), ("test",))
+    record = fit_attention_record(predict_other_half(synthetic_launches()), ("test",))
     file = tmp_path / "fits.yaml"
     file.write_text(format_attention_file([record], [], "dse calibrate"))
     (read,) = load_efficiency_file(file).attention

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, predicting_kernels
+from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, has_few_launches, predicting_kernels
 from dse.calibrate.fit.discrepancy import MIN_LAUNCHES
 from dse.calibrate.fit.export import format_efficiency_file
 from dse.calibrate.fit.parameters import fit_parameters
@@ -21,6 +21,7 @@ KEYS = {
     (k.family, k.dtype): k.key for k in shipped_kernels() if (k.device, k.kernel) in {("rtx4090", "cuBLASLt"), ("rtx4090", "cuSPARSELt")}
 }
 SMALL, LARGE = [(1024, 1024, 16 * n) for n in range(1, 6)], [(8192, 8192, 1024 * n) for n in range(1, 6)]
+TABLE_HEAD = "device,kernel,pattern,dtype,m,k,n,time_ms,source"
 LAUNCH = [parameter.name for parameter in PARAMETERS].index("launch")
 
 
@@ -30,13 +31,13 @@ def few(family, dtype, shapes, of_device=0.0, slower=1.0):
     key = KEYS[family, dtype]
     pattern, density = ("dense", 1.0) if family == "dense" else ("2:4", 0.5)
     launches = unmeasured_launches(key, DEVICE, shapes, pattern, density)
-    kernel = FewLaunches.predicted_by(predicting_kernels(launches, OTHERS), launches, OTHERS)
+    kernel = FewLaunches.predicted_by(predicting_kernels(key, OTHERS), launches, OTHERS)
     factor = np.where(np.arange(len(shapes)) == 0, slower, 1.0)
     return kernel._replace(launches=replace(launches, time=truth(kernel, of_device).predict_times(launches) * factor))
 
 
 def truth(kernel, of_device):
-    shift = of_device * kernel.device_deviation * (np.arange(len(PARAMETERS)) == LAUNCH)
+    shift = of_device * kernel.shared_deviation * (np.arange(len(PARAMETERS)) == LAUNCH)
     return replace(kernel.model, theta=kernel.prediction.theta + shift)
 
 
@@ -73,7 +74,7 @@ def test_what_others_say_narrows_the_prior_of_the_parameters_of_the_device_alone
     kernels = [few("dense", dtype, SMALL, of_device=1.0) for dtype in ("fp16", "bf16", "int8")]
     for kernel, fit in zip(kernels, fit_few_launches(kernels), strict=True):
         narrowed = fit.prior.deviation / kernel.prediction.distribution.deviation
-        is_of_device = np.array([parameter.of_device for parameter in PARAMETERS])
+        is_of_device = np.array([parameter.is_of_device for parameter in PARAMETERS])
         assert narrowed[LAUNCH] < 0.95
         np.testing.assert_allclose(narrowed[~is_of_device], 1.0, rtol=1e-12)
         assert np.all(narrowed <= 1 + 1e-12)
@@ -90,24 +91,31 @@ def test_the_order_of_kernels_does_not_matter():
         np.testing.assert_allclose(one.model.theta, other.model.theta, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(("count", "predicted"), [(MIN_LAUNCHES - 1, True), (MIN_LAUNCHES, False)])
-def test_only_kernels_with_few_launches_begin_as_their_library_predicts_them(count, predicted):
+@pytest.mark.parametrize(("count", "is_few"), [(MIN_LAUNCHES - 1, True), (MIN_LAUNCHES, False)])
+def test_only_kernels_with_few_launches_begin_as_their_library_predicts_them(count, is_few):
     launches = unmeasured_launches(KEYS["dense", "fp16"], DEVICE, [(1024, 1024, 8 * n) for n in range(1, count + 1)], "dense", 1.0)
-    similar = predicting_kernels(launches, shipped_kernels())
-    assert bool(similar) is predicted
-    assert all(kernel.key.group == launches.key.group and kernel.device != "rtx4090" for kernel in similar)
+    assert has_few_launches(launches, [kernel.key for kernel in shipped_kernels()]) is is_few
+
+
+def test_kernels_of_the_group_on_other_devices_predict():
+    similar = predicting_kernels(KEYS["dense", "fp16"], shipped_kernels())
+    assert similar
+    assert all(kernel.key.group == KEYS["dense", "fp16"].group and kernel.device != "rtx4090" for kernel in similar)
 
 
 def test_kernels_of_libraries_that_no_other_device_has_are_fitted_by_themselves():
     launches = unmeasured_launches(replace(KEYS["dense", "fp16"], kernel="mine"), DEVICE, SMALL, "dense", 1.0)
-    assert predicting_kernels(launches, shipped_kernels()) == []
+    known = [kernel.key for kernel in shipped_kernels()]
+    assert not has_few_launches(launches, known)
+    assert not has_few_launches(launches, [*known, launches.key])
+    assert has_few_launches(launches, [*known, replace(launches.key, device="rtx3090")])
 
 
 def test_a_kernel_of_the_prior_that_is_measured_again_does_not_predict_itself(tmp_path):
     """The prior says the same whether it has the old fit of that kernel or not."""
     key = KEYS["dense", "fp16"]
     rows = [f"rtx4090,cuBLASLt,dense,fp16,{m},{k},{n},{0.1 + m * k * n / 1e11},mine" for m, k, n in SMALL]
-    (table := tmp_path / "t.csv").write_text("\n".join(["device,kernel,pattern,dtype,m,k,n,time_ms,source", *rows]) + "\n")
+    (table := tmp_path / "t.csv").write_text("\n".join([TABLE_HEAD, *rows]) + "\n")
     fits = []
     for name, kernels in (("all", shipped_kernels()), ("without", [kernel for kernel in shipped_kernels() if kernel.key != key])):
         prior, out = tmp_path / f"{name}.yaml", tmp_path / f"{name}_out.yaml"
@@ -122,3 +130,18 @@ def test_a_fit_is_valid_up_to_the_greatest_measured_k():
     kernel = few("dense", "fp16", [(1024, 2**k, 64) for k in (10, 12, 20)])
     (fit,) = fit_few_launches([kernel])
     assert kernel.model.max_k < fit.model.max_k == 2**20
+
+
+def test_kernels_of_the_same_tables_predict_those_of_another_device(tmp_path):
+    """Without a prior: a library with many launches on one device and four on another, which alone could not be fitted."""
+
+    def rows(device, slower, shapes):
+        times = [slower * (0.005 + m * k * n / 1e11) for m, k, n in shapes]
+        return [f"{device},mine,dense,fp16,{m},{k},{n},{time},a test" for (m, k, n), time in zip(shapes, times, strict=True)]
+
+    many = rows("rtx4090", 1.0, [(1024 * m, 1024, 64 * n) for m in range(1, 5) for n in range(1, 7)])
+    (table := tmp_path / "t.csv").write_text("\n".join([TABLE_HEAD, *many, *rows("rtx4080", 1.6, SMALL[:4])]) + "\n")
+    assert main(["calibrate", str(table), "-o", str(tmp_path / "out.yaml"), "--prior", "none", "--samples", "2"]) == 0
+    kernels = load_efficiency_file(tmp_path / "out.yaml").kernels
+    assert [(kernel.device, kernel.launches) for kernel in kernels] == [("rtx4090", 24), ("rtx4080", 4)]
+    assert kernels[1].error < 0.1

@@ -122,7 +122,7 @@ def test_a_machine_is_described_by_its_own_rows(tmp_path, monkeypatch):
 
 def test_measure_then_calibrate_then_validate(measured, capsys):
     out = measured / "efficiencies.yaml"
-    assert entry.main(["calibrate", str(measured / "measurements.csv"), "-o", str(out), "--draws", "3"]) == 0
+    assert entry.main(["calibrate", str(measured / "measurements.csv"), "-o", str(out), "--samples", "3"]) == 0
     capsys.readouterr()
     fitted = load_efficiency_file(out)
     (name,) = load_measurements(measured / "measurements.csv").devices

@@ -161,7 +161,7 @@ def test_a_whole_folder_is_calibrated(tmp_path, capsys):
     attention = next(iter(OTHER_TABLES))
     write(tmp_path / "attention.csv.gz", attention, *[",".join("1" * 13)] * 3)
     (tmp_path / "README.md").write_text("# Tables\n")
-    arguments = ["-o", str(tmp_path / "out.yaml"), "--draws", "0", "--force"]
+    arguments = ["-o", str(tmp_path / "out.yaml"), "--samples", "0", "--force"]
     for given in (sorted(map(str, tmp_path.glob("*"))), [str(tmp_path)]):
         assert main(["calibrate", *given, *arguments]) == 0
         lines = capsys.readouterr().out.splitlines()

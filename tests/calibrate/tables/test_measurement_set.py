@@ -1,14 +1,17 @@
 """Tables of measured kernels: valid rows, and the error of each invalid one with its line."""
 
+import os
+
 import pytest
 
 from dse.base.errors import InputError
+from dse.calibrate.fit import calibration
 from dse.calibrate.tables.launches import group_launches
 from dse.calibrate.tables.measurement import Measurement
 from dse.calibrate.tables.measurement_set import SHIPPED_MEASUREMENTS, load_measurements, pool
 from dse.calibrate.tables.network_measurement import is_network_table
 from dse.calibrate.validate.whole_networks import load_networks
-from dse.cli import calibrate, entry
+from dse.cli import entry
 from dse.model.efficiency.efficiency_file import load_efficiency_file
 from dse.model.efficiency.kernels.launches import pattern_family
 from dse.model.efficiency.kernels.model import KernelModel
@@ -66,8 +69,8 @@ def test_a_launch_measured_twice_counts_once_with_its_mean_time(tmp_path):
         (GOOD.replace(",0.4,blas,0.6,1.5,", ",0.4,blas,2,5,"), "table.csv:3: dense_ms: 2 ms, where row 2 has 0.6 ms for the same launch"),
         (GOOD.replace("4096,4096,4096", "4096,4096,999999999999"), "table.csv:3: n: 999999999999 is out of range"),
         (GOOD.replace(",0.4,blas,0.6,1.5,", ",1e30,,,,"), "table.csv:3: time_ms: 1e30 is out of range"),
-        (GOOD + ",more", "table.csv:3: cell 14: unknown key"),
-        ("a100-sxm4-80gb,lib", "table.csv:3: time_ms: 'time_ms' is missing"),
+        (GOOD + ",more", "table.csv:3: 14 cells, but the header has 13; quote a cell"),
+        ("a100-sxm4-80gb,lib", "table.csv:3: time_ms: the cell is empty; write a value"),
     ],
 )  # fmt: skip
 def test_errors_of_rows_name_their_lines(tmp_path, row, message):
@@ -144,7 +147,7 @@ def test_a_kernel_may_be_in_several_tables(tmp_path, capsys):
     for name, some in (("one.csv", rows[:4]), ("two.csv", rows[4:])):
         (tmp_path / name).write_text("\n".join([HEAD, *some]) + "\n")
     files, out = [str(tmp_path / name) for name in ("one.csv", "two.csv")], tmp_path / "out.yaml"
-    assert entry.main(["calibrate", *files, "-o", str(out), "--draws", "1"]) == 0
+    assert entry.main(["calibrate", *files, "-o", str(out), "--samples", "1"]) == 0
     assert "8 shapes" in capsys.readouterr().out
 
 
@@ -172,7 +175,7 @@ def test_poor_fits_and_unknown_processors_are_reported(tmp_path, capsys):
     """Times that fall with the work, on a device whose description states no processors."""
     (tmp_path / "mine.yaml").write_text(DEVICE)
     rows = [f"mine,lib,dense,fp32,{m},512,512,,{8000 / m},,,,a test" for m in (64, 128, 256, 512, 1024, 2048)]
-    assert entry.main(["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "out.yaml"), "--draws", "1"]) == 0
+    assert entry.main(["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "out.yaml"), "--samples", "1"]) == 0
     message = capsys.readouterr().out
     assert "poor fit: mine lib dense fp32" in message
     assert "'mine' does not state units.core.processors" in message
@@ -180,7 +183,7 @@ def test_poor_fits_and_unknown_processors_are_reported(tmp_path, capsys):
 
 def test_too_few_shapes_are_refused(tmp_path, capsys):
     """Without a prior from kernels like it; with one, a single shape is enough."""
-    arguments = ["calibrate", str(write(tmp_path, GOOD)), "-o", str(tmp_path / "out.yaml"), "--draws", "2"]
+    arguments = ["calibrate", str(write(tmp_path, GOOD)), "-o", str(tmp_path / "out.yaml"), "--samples", "2"]
     assert entry.main([*arguments, "--prior", "none"]) == 2
     assert "no kernel has 5 shapes" in capsys.readouterr().err
     assert entry.main(arguments) == 0
@@ -285,9 +288,9 @@ def test_a_killed_calibration_resumes(tmp_path, monkeypatch):
         fitted.append(launches.key.kernel)
         return KernelModel(launches.key, PRIOR.mean)
 
-    monkeypatch.setattr(calibrate, "_fit_alone", fit_alone)
+    monkeypatch.setattr(calibration, "fit_alone", fit_alone)
     rows = [row.replace(",lib,", f",{kernel},") for kernel in ("one", "two") for row in rows_of(6)]
-    arguments = ["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "e.yaml"), "--draws", "2"]
+    arguments = ["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "e.yaml"), "--samples", "2"]
     assert entry.main(arguments) == 130
     with (tmp_path / "e.yaml.partial").open("a") as file:
         file.write('{"device": "a1')  # incomplete because of the kill
@@ -296,3 +299,30 @@ def test_a_killed_calibration_resumes(tmp_path, monkeypatch):
     assert fitted == ["one", "two"]
     assert [kernel.kernel for kernel in load_efficiency_file(tmp_path / "e.yaml").kernels] == ["one", "two"]
     assert not (tmp_path / "e.yaml.partial").exists()
+
+
+def test_products_with_other_numbers_of_weights_in_turn_are_different_launches(tmp_path):
+    """Six matrices that the repeats multiply in turn do not fit into the cache that one fits into."""
+    head = HEAD.replace(",source", ",weight_copies,source")
+    rows = [GOOD.replace(",0.4,blas,0.6,1.5,", f",{time},,,,{copies},") for time, copies in ((0.4, 1), (1.0, 6))]
+    (launches,) = group_launches(load_measurements(write(tmp_path, *rows, head=head))).values()
+    assert launches.time.tolist() == pytest.approx([0.4e-3, 1e-3])
+
+
+def test_a_kernel_that_only_its_former_fit_is_like_needs_enough_shapes(tmp_path, capsys):
+    row = "rtx3090,CLASP,block:2x1,fp16,2048,2048,256,0.2,1.0,,,,a test"
+    assert entry.main(["calibrate", str(write(tmp_path, row)), "-o", str(tmp_path / "out.yaml")]) == 2
+    assert "1 shapes, fewer than 5" in capsys.readouterr().err
+
+
+def test_times_in_microseconds_are_reported(tmp_path, capsys):
+    rows = [f"a100-sxm4-80gb,lib,dense,fp16,{m},4096,4096,,{m / 10},,,,a test" for m in (1024, 2048, 3072, 4096, 8192)]
+    assert entry.main(["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "out.yaml"), "--samples", "1"]) == 0
+    assert "slow: a100-sxm4-80gb lib dense fp16, every launch takes over" in capsys.readouterr().out
+
+
+def test_a_pipe_is_refused_since_tables_are_read_several_times(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert entry.main(["calibrate", str(tmp_path / "pipe"), "-o", str(tmp_path / "out.yaml")]) == 2
+    assert entry.main(["validate", "--data", str(tmp_path / "pipe")]) == 2
+    assert capsys.readouterr().err.count("a pipe can be read only once; write it to a file, and give that") == 2

@@ -219,3 +219,12 @@ def test_an_unmeasured_device_has_wider_intervals_than_a_measured_one():
     measured, unmeasured = relative_width(dse.load_accelerator("rtx4090"), "fp16"), relative_width(H100, "fp16")
     assert unmeasured[0] > measured[0]
     assert unmeasured[1] > measured[1]
+
+
+def test_another_power_limit_changes_times_as_in_a_description_with_that_limit():
+    """The clock under load follows from the power of an operation."""
+    device, network = dse.load_accelerator("h100-sxm5-80gb"), variant([gemm(8192, 8192, 8192)])
+    varied = device.replace({"cost.power": "100 W"})
+    described = dse.Accelerator.from_dict(varied.to_dict())
+    assert latency(varied, network).item() == pytest.approx(latency(described, network).item(), rel=1e-9)
+    assert latency(varied, network).item() > 1.2 * latency(device, network).item()

@@ -43,6 +43,20 @@ def test_a_transferred_sparse_kernel_uses_its_unit_no_better_than_the_measured_d
     assert slowdown["tensor_core.sparse_24"] >= slowdown["tensor_core.dense"] * (1 - 1e-12)
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    st.sampled_from([("l40s", "fp8"), ("b200-sxm-180gb", "fp8"), ("b200-sxm-180gb", "bf16")]), *[st.sampled_from([1, 64, 1024, 4096])] * 3
+)
+def test_it_is_at_most_twice_as_fast(device_and_dtype, m, k, n):
+    """Neither its launch nor its memory is better than that of the measured dense kernel."""
+    name, dtype = device_and_dtype
+    dense, sparse = (
+        dse.evaluate(DEVICES[name], product(pattern, density, 64 * m, 64 * k, n), dtype=dtype, fidelity="calibrated").latency.item()
+        for pattern, density in (("dense", 1.0), ("2:4", 0.5))
+    )
+    assert dense / sparse <= 2 * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("name", ["mi300x", "mi355x"])
 def test_launches_of_a_unit_that_one_device_has_are_those_of_all_dense_kernels(name):
     """AMD's matrix cores were timed from the host (33 us a launch on an MI210): not their launches carry over, but their tiles."""

@@ -67,7 +67,7 @@ def predict_fused_attention(
 
 
 def _with_fitted_mask(terms: LayerTerms, pairs: LayerIndex, number: int) -> LayerIndex:
-    """The pairs that an execution does not run under a pattern of its own for which no kernel was fitted: strides and shares of blocks."""
+    """The pairs whose mask some fitted kernel has: all but those with strides, or with a share of the blocks."""
     scores = attention_scores(terms.layers, terms.executions[number].run)
     patterns = [scores.patterns[pair] for pair in pairs]
     fitted = [pattern is None or isinstance(pattern, Full | Causal) or pattern.most_keys is not None for pattern in patterns]

@@ -88,7 +88,7 @@ TILINGS_OF_PHASE: dict[Phase, tuple[str, ...]] = {
     "encoder": ("flash_attention_2_encoder", "flash_attention_4"),
 }
 # Assumed of a device without measurements: those with which the kernels of other devices predict each of three GPUs best.
-COMMON_TILING: dict[Phase, str] = {
+TRANSFERRED_TILING: dict[Phase, str] = {
     "prefill": "flash_attention_2", "decode": "tensorrt_decode", "encoder": "flash_attention_2_encoder",
 }  # fmt: skip
 

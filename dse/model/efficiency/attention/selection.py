@@ -1,5 +1,6 @@
 """Which fitted kernel predicts a fused attention: one of the device itself, or the mean of the kernels of other devices."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -9,13 +10,13 @@ from jaxtyping import Float
 
 from dse.model.efficiency import interval
 from dse.model.efficiency.attention.launches import AttentionLaunches, Phase
-from dse.model.efficiency.attention.parameters import ATTENTION_PARAMETERS, COMMON_TILING, attention_values
+from dse.model.efficiency.attention.parameters import ATTENTION_PARAMETERS, TRANSFERRED_TILING, attention_values
 from dse.model.efficiency.attention.record import AttentionRecord
 from dse.model.efficiency.parameter import Estimate, Theta
 
-MIN_LAUNCHES = 200  # of a kernel that represents a device; kernels with fewer are those of a library for rare shapes
+MIN_REPRESENTATIVE_LAUNCHES = 200  # of a kernel that represents a device; kernels with fewer are those of a library for rare shapes
 # Standard deviation of the logarithm of a time that is predicted by kernels of other devices: root mean squares of the errors of 17 kernels
-# on three GPUs, two of them for encoders (leave-one-device-out; ai-dynamo/aiconfigurator@095f58a51c4c).
+# on three GPUs, encoders on two (leave-one-device-out; ai-dynamo/aiconfigurator@095f58a51c4c).
 BETWEEN_DEVICES: dict[Phase, float] = {"prefill": 0.35, "decode": 0.41, "encoder": 0.49}
 
 
@@ -45,31 +46,36 @@ class AttentionSelection:
 
 
 def select_attention(records: Sequence[AttentionRecord], device: str, phase: Phase, cache_bits: int) -> AttentionSelection | None:
-    """The kernel of the newest release on a device, of several the one with the most launches; else the mean over other devices.
+    """The kernel of the newest release on a device, of several the one fitted to most launches; else the mean over other devices.
 
     None if no kernel of the phase was fitted.
     """
     own = [record for record in records if (record.device, record.phase, record.bits[1]) == (device, phase, cache_bits)]
     if own:
-        return AttentionSelection(max(own, key=lambda record: (record.release, record.launches)), True)
+        return AttentionSelection(max(own, key=lambda record: (_version(record.release), record.launches)), True)
     return select_transferred(records, phase)
 
 
 def select_transferred(records: Sequence[AttentionRecord], phase: Phase) -> AttentionSelection | None:
     """The mean over the devices of the kernels of a phase, of all cache dtypes; None if there are none."""
-    population = [record for record in records if record.phase == phase and record.launches >= MIN_LAUNCHES]
+    population = [record for record in records if record.phase == phase and record.launches >= MIN_REPRESENTATIVE_LAUNCHES]
     return AttentionSelection(_mean_record(population), False, BETWEEN_DEVICES[phase]) if population else None
 
 
+def _version(release: str) -> list[int]:
+    """Numbers of a release: 0, 24 and 0 of `vllm/0.24.0`, which is newer than `vllm/0.9.2`."""
+    return [int(number) for number in re.findall(r"\d+", release)]
+
+
 def _mean_record(population: Sequence[AttentionRecord]) -> AttentionRecord:
-    """A kernel with the mean parameters of a population, in which devices count equally, and the most common tiling."""
+    """A kernel with the mean parameters of a population, in which devices count equally, with the tiling that transfers best."""
     by_device = groupby(sorted(population, key=_device_of), key=_device_of)
     means = {device: np.mean([record.theta for record in of_device], axis=0) for device, of_device in by_device}
     names, first = population[0].ranges.keys(), population[0]
     ends = {name: [record.ranges[name] for record in population if name in record.ranges] for name in names}
     return AttentionRecord(
         device="mean", kernel="of " + ", ".join(means), phase=first.phase, dtype=first.dtype, cache_dtype=first.cache_dtype,
-        tiling=COMMON_TILING[first.phase], launches=sum(record.launches for record in population),
+        tiling=TRANSFERRED_TILING[first.phase], launches=sum(record.launches for record in population),
         error=float(np.mean([record.error for record in population])),
         half_width=float(np.mean([record.half_width for record in population])),
         sources=tuple(sorted({source for record in population for source in record.sources})),

@@ -5,16 +5,18 @@ import numpy as np
 from dse.model.efficiency.parameter import Distribution, Parameter, Theta, theta_to_values, values_to_theta
 
 PARAMETERS = (
-    Parameter("launch", "s", 4e-6, 0.5, 1e-7, 1e-3, "time of a launch before it computes anything", of_device=True),
-    Parameter("energy", "J/FLOP", 1.3e-12, 0.5, 1e-13, 1e-11, "energy of an operation of 16 bit at 7 nm: sets the clock", of_device=True),
+    Parameter("launch", "s", 4e-6, 0.5, 1e-7, 1e-3, "time of a launch before it computes anything", is_of_device=True),
+    Parameter("energy", "J/FLOP", 1.3e-12, 0.5, 1e-13, 1e-11, "energy of an operation of 16 bit at 7 nm: sets the clock",
+        is_of_device=True),
     Parameter("extra_stored", "1", 0.06, 1.0, 1e-4, 100, "further issue slots for each stored multiply-add"),
     Parameter("extra_dense", "1", 0.01, 1.5, 1e-5, 10, "issue slots for each dense multiply-add: loads of inputs, used or not"),
     Parameter("fill", "1", 60.0, 1.0, 0.1, 1e4, "multiply-adds of an output for which its prologue and epilogue take as long"),
     Parameter("edge", "1", 4.0, 1.0, 0.01, 1e3, "loads of a tile: issue slots grow by the factor 1 + edge (1/rows + 1/columns)"),
-    Parameter("operands", "1", 70.0, 0.5, 1, 1e4, "edge of a square tile that loads from the cache as long as it computes", of_device=True),
+    Parameter("operands", "1", 70.0, 0.5, 1, 1e4, "edge of a square tile that loads from the cache as long as it computes",
+        is_of_device=True),
     Parameter("tail", "1", 0.62, 1.0, 0.01, 0.99, "exponent of the loss by an unfilled wave: 0 for none of it, 1 for all", is_share=True),
-    Parameter("bandwidth", "1", 0.88, 0.7, 0.05, 0.99, "achievable share of the memory's bandwidth", is_share=True, of_device=True),
-    Parameter("resident", "1", 0.45, 1.0, 1e-3, 10, "share of the cache in which repeated launches find operands", of_device=True),
+    Parameter("bandwidth", "1", 0.88, 0.7, 0.05, 0.99, "achievable share of the memory's bandwidth", is_share=True, is_of_device=True),
+    Parameter("resident", "1", 0.45, 1.0, 1e-3, 10, "share of the cache in which repeated launches find operands", is_of_device=True),
     Parameter("columns", "1", 512.0, 1.0, 8, 1e5, "columns of B that are gathered from at once: k x columns against the cache"),
     Parameter("reuse", "1", 4.0, 0.7, 1, 1e3, "multiply-adds that share one element gathered from memory"),
     Parameter("contention", "1", 1e-3, 1.0, 1e-8, 10, "issue slots that a gathering multiply-add waits for each other of its row"),

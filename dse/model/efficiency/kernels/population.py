@@ -9,7 +9,7 @@ mean and the effects by the best linear unbiased prediction. A library that was 
 kernels, as far as libraries differ more than devices do; one that was not measured widens the interval by the whole spread between
 libraries. Devices with the same kind of memory move it in the same way, since GPUs with HBM and with GDDR differ in their caches. So do
 other kernels of the device: those of the population in all parameters, those of other families in those of the device
-(`Parameter.of_device`).
+(`Parameter.is_of_device`).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from dse.model.efficiency.parameter import Distribution, Theta
 
 # The variances are estimated with a prior of this weight, in devices and in kernels, at these shares of the prior deviation of theta.
 PRIOR_WEIGHT, BETWEEN_DEVICES, BETWEEN_KERNELS = 2.0, 0.5, 0.35
-OF_DEVICE = np.array([p.of_device for p in PARAMETERS])
+OF_DEVICE = np.array([p.is_of_device for p in PARAMETERS])
 
 # Prior deviations between devices, libraries, kinds of memory and kernels, as shares of the prior deviation of theta.
 PRIOR_SHARES = np.array([BETWEEN_DEVICES, BETWEEN_KERNELS, BETWEEN_KERNELS, BETWEEN_KERNELS])
@@ -78,13 +78,13 @@ class KernelPrediction:
     """Theta of a kernel that was not measured, with the standard deviations that its device and the kernel itself add."""
 
     theta: Theta
-    of_device: Theta
-    of_kernel: Theta
+    device_deviation: Theta
+    kernel_deviation: Theta
 
     @property
     def distribution(self) -> Distribution:
         """Mean and total standard deviation, as the prior of a fit to few measurements."""
-        return Distribution(self.theta, np.hypot(self.of_device, self.of_kernel))
+        return Distribution(self.theta, np.hypot(self.device_deviation, self.kernel_deviation))
 
 
 def similar_kernels(kernel: KernelRecord, kernels: Sequence[KernelRecord]) -> list[KernelRecord]:

@@ -173,16 +173,16 @@ class KernelRecord(StrictModel):
         return self.key.has_scales
 
     @property
-    def half_width_or_error(self) -> float:
-        """Half width of the 90% interval of the logarithm of a time; of a kernel without intervals its mean error."""
-        return self.half_width or self.error
+    def half_width_or_estimate(self) -> float:
+        """Half width of the 90% interval of the logarithm of a time; of a kernel without intervals that of a normal error with its mean."""
+        return DEVIATION_PER_MEAN_ERROR * interval.Z_SCORE * self.error if self.half_width is None else self.half_width
 
     def interval_half_width(self, launches: KernelLaunches) -> PerLaunch:
         """Half width of the 90% interval of the logarithm of the time of each launch.
 
         It narrows towards measured launches where their discrepancy is known, and widens outside the measured densities and sizes.
         """
-        half_width = DEVIATION_PER_MEAN_ERROR * interval.Z_SCORE * self.error if self.half_width is None else self.half_width
+        half_width = self.half_width_or_estimate
         if self.discrepancy is not None:
             half_width = self.discrepancy.half_width * self.model.relative_deviation(launches)
         distance = interval.log_distance(launches.density, *self.density)

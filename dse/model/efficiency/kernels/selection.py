@@ -39,8 +39,8 @@ class KernelSelection:
     blocks of another height, or (`is_dense_substitute`) from dense kernels, which then take `slowdown_over_dense` times as long for the
     same number of multiply-adds. `predictions`: of kernels that were not measured, the parameters with their spread. `unit_deviation`,
     `pattern_deviation`: standard deviations of the logarithm of the times where kernels of another unit, or for another pattern, predict.
-    `dense_limit`: the dense kernel that was measured on the device and unit, which a transferred kernel does not exceed in efficiency,
-    since the two may be of libraries that nobody compared.
+    `dense_limit`: the dense kernel that was measured on the device and unit, which a sparse kernel that was not measured there does not
+    exceed in efficiency, since the two may be of libraries that nobody compared.
     """
 
     kind: SelectionKind
@@ -86,7 +86,7 @@ class KernelSelection:
             (f"unit {kernel.unit}", every * self.unit_deviation),
             (f"{own} for another pattern", every * self.pattern_deviation),
         ]
-        for owner, deviations in (("device", prediction.of_device), (own, prediction.of_kernel)):
+        for owner, deviations in (("device", prediction.device_deviation), (own, prediction.kernel_deviation)):
             errors += [(f"{owner} {p.name}", gradients[..., number] * deviations[number]) for number, p in enumerate(PARAMETERS)]
         logarithms = interval.combine_errors(errors)
         return np.exp(np.concatenate([np.zeros_like(logarithms[:, :1]), logarithms], axis=1))
@@ -117,12 +117,12 @@ def select_kernels(
     predicted = [predict_kernel(similar, key, memory, kernels) for key, similar in zip(keys, libraries.values(), strict=True)]
     records, predictions = (tuple(each) for each in zip(*predicted, strict=True))
     of_unit = 0.0 if candidates[0].unit == execution.unit else BETWEEN_UNITS
+    on_unit = [k for k in dense if (k.device, k.unit, k.compute_dtype) == (accelerator.name, execution.unit, dtype)]
+    limit = _most_representative_first(on_unit, kernels)[0] if on_unit and execution.is_sparse else None
     if same_pattern or not execution.is_sparse:
-        on_unit = [k for k in dense if (k.device, k.unit, k.compute_dtype) == (accelerator.name, execution.unit, dtype)]
-        dense_limit = _most_representative_first(on_unit, kernels)[0] if on_unit and execution.is_sparse else None
-        return KernelSelection("transferred", records, of_unit, predictions=predictions, dense_limit=dense_limit)
+        return KernelSelection("transferred", records, of_unit, predictions=predictions, dense_limit=limit)
     if usable:
-        return KernelSelection("assumed", records, of_unit, BETWEEN_HEIGHTS, predictions=predictions)
+        return KernelSelection("assumed", records, of_unit, BETWEEN_HEIGHTS, predictions=predictions, dense_limit=limit)
     ratio = assumed_ratio(pattern)
     return KernelSelection("assumed", records, of_unit, ratio.log_deviation, True, 1 / ratio.mean, predictions)
 
@@ -147,7 +147,8 @@ def _libraries(candidates: Sequence[KernelRecord], kernels: Sequence[KernelRecor
 
 def _no_kernel_error(execution: Execution, accelerator: Accelerator, dtype: str) -> InputError:
     what = f"no kernel was measured for '{execution.name}' of '{accelerator.name}', nor any dense kernel with values as wide as '{dtype}'"
-    return InputError(what, "give 'efficiencies: FILE' (see 'dse measure', 'dse calibrate'), or use fidelity capacity or r3")
+    fix = "give 'efficiencies: FILE' with such a kernel (it replaces those that ship; see 'dse calibrate'), or use fidelity capacity or r3"
+    return InputError(what, fix)
 
 
 def _has_pattern(kernel: KernelRecord, pattern: Pattern) -> bool:

@@ -59,7 +59,7 @@ def discrepancy_of_library(kernels: Sequence[KernelRecord], library: str) -> Dis
     of_devices: dict[str, list[Discrepancy]] = {}
     for kernel in kernels:
         discrepancy = kernel.fitted_discrepancy
-        if kernel.kernel == library and discrepancy is not None and not discrepancy.own:  # that of a library says nothing new
+        if kernel.kernel == library and discrepancy is not None and not discrepancy.own:  # one that was taken from the library adds nothing
             of_devices.setdefault(kernel.device, []).append(discrepancy)
     return shared_discrepancy(of_devices)
 
@@ -111,6 +111,6 @@ def _half_width(candidates: Sequence[KernelRecord], library: str) -> float:
     the candidates.
     """
     all_of_them, own = (
-        [kernel.half_width_or_error for kernel in candidates if name is None or kernel.kernel == name] for name in (None, library)
+        [kernel.half_width_or_estimate for kernel in candidates if name is None or kernel.kernel == name] for name in (None, library)
     )
     return float(max(np.median(all_of_them), np.median(own)) if own else np.quantile(all_of_them, NEW_LIBRARY))

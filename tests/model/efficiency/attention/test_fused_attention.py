@@ -224,3 +224,10 @@ def test_designs_of_a_search_have_the_latency_of_a_sweep(phase):
     for number in range(len(designs)):
         at = {path: values[number] for path, values in described.items()}
         assert latency[number] == pytest.approx(sweep.sel(at).latency.item(), rel=1e-6)
+
+
+def test_releases_are_ordered_by_their_numbers():
+    """0.24 is newer than 0.9."""
+    record = next(record for record in RECORDS if record.phase == "prefill")
+    releases = [record.model_copy(update={"release": release}) for release in ("vllm/0.24.0", "vllm/0.9.2")]
+    assert select_attention(releases, record.device, "prefill", record.bits[1]).record.release == "vllm/0.24.0"

@@ -63,9 +63,9 @@ def test_a_library_without_measurements_has_the_whole_spread_between_libraries()
     of_two = population(["a", "a", "b", "b"], ["x", "y", "x", "y"], [0, 1, 0, 1], (0.3, 0.3, 0.3))
     students = stdtrit(2 - 1 + 2, 0.95) / Z_SCORE  # two devices and a prior of weight two
     new, known = of_two.predict("z"), of_two.predict("x")
-    assert new.of_device == pytest.approx(same(0.3 * students))
-    assert new.of_kernel == pytest.approx(same(students * np.sqrt(0.09 + 0.09 / 2 + 0.09 / 2 + 0.09 / 4 + 0.09)))
-    assert np.all(known.of_kernel < new.of_kernel)
+    assert new.device_deviation == pytest.approx(same(0.3 * students))
+    assert new.kernel_deviation == pytest.approx(same(students * np.sqrt(0.09 + 0.09 / 2 + 0.09 / 2 + 0.09 / 4 + 0.09)))
+    assert np.all(known.kernel_deviation < new.kernel_deviation)
 
 
 def test_a_kernel_that_was_hardly_measured_hardly_counts():
@@ -79,8 +79,8 @@ def test_few_devices_widen_the_spread():
     """One device has Student's t with the two degrees of freedom of the prior: 2.92 / 1.645."""
     one = MixedPopulation.of(["a"], ["x"], ["m"], PRIOR.mean[None], np.zeros((1, COUNT)))
     of_device = np.hypot(one.between_devices, one.between_memories)
-    assert one.predict("x").of_device == pytest.approx(of_device * 2.92 / 1.645, rel=1e-3)
-    assert np.all(one.predict("new").of_kernel > one.predict("x").of_kernel)
+    assert one.predict("x").device_deviation == pytest.approx(of_device * 2.92 / 1.645, rel=1e-3)
+    assert np.all(one.predict("new").kernel_deviation > one.predict("x").kernel_deviation)
 
 
 def test_kernels_of_a_device_move_their_own_device_by_hand():
@@ -90,8 +90,8 @@ def test_kernels_of_a_device_move_their_own_device_by_hand():
     assert of_two.predict("z", "b").theta - PRIOR.mean == pytest.approx(same(0.5 + 0.5 / 3))
     assert of_two.predict("z", "c").theta - PRIOR.mean == pytest.approx(same(0.5))
     students = stdtrit(2 - 1 + 2, 0.95) / Z_SCORE
-    assert of_two.predict("z", "b").of_device == pytest.approx(same(students * np.sqrt(0.09 - 0.09**2 / 0.27)))
-    assert of_two.predict("z", "c").of_device == pytest.approx(same(students * 0.3))
+    assert of_two.predict("z", "b").device_deviation == pytest.approx(same(students * np.sqrt(0.09 - 0.09**2 / 0.27)))
+    assert of_two.predict("z", "c").device_deviation == pytest.approx(same(students * 0.3))
 
 
 def test_kernels_of_other_families_move_the_parameters_of_the_device_by_hand():
@@ -99,8 +99,8 @@ def test_kernels_of_other_families_move_the_parameters_of_the_device_by_hand():
     of_two = population(["a", "b"], ["x", "x"], [0, 1], (0.3, 0.3, 0.3))
     alone, together = of_two.predict("x"), of_two.predict("x", "c", None, np.full((2, COUNT), 0.9))
     assert together.theta - alone.theta == pytest.approx(np.where(OF_DEVICE, 0.6, 0.0))
-    assert together.of_device == pytest.approx(alone.of_device * np.where(OF_DEVICE, np.sqrt(1 / 3), 1.0))
-    assert together.of_kernel == pytest.approx(alone.of_kernel)
+    assert together.device_deviation == pytest.approx(alone.device_deviation * np.where(OF_DEVICE, np.sqrt(1 / 3), 1.0))
+    assert together.kernel_deviation == pytest.approx(alone.kernel_deviation)
 
 
 def test_devices_with_the_same_kind_of_memory_move_a_prediction_by_hand():
@@ -112,7 +112,7 @@ def test_devices_with_the_same_kind_of_memory_move_a_prediction_by_hand():
     assert of_four.predict("x", "e", "gddr").theta - PRIOR.mean == pytest.approx(same(0.5 + 0.5 * weight))
     assert of_four.predict("x", "e", "hbm").theta - PRIOR.mean == pytest.approx(same(0.5 - 0.5 * weight))
     assert of_four.predict("x", "e", "lpddr").theta - PRIOR.mean == pytest.approx(same(0.5))
-    assert np.all(of_four.predict("x", "e", "hbm").of_device < of_four.predict("x", "e", "lpddr").of_device)
+    assert np.all(of_four.predict("x", "e", "hbm").device_deviation < of_four.predict("x", "e", "lpddr").device_deviation)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_a_shipped_kernel_predicts_its_own_device_better_than_the_population_alo
     _, without = predict_kernel(elsewhere, target.key, "gddr", elsewhere)
     launch = [p.name for p in PARAMETERS].index("launch")
     assert abs(with_device.theta - target.theta)[launch] < abs(without.theta - target.theta)[launch]
-    assert np.all(with_device.of_device <= without.of_device + 1e-12)
+    assert np.all(with_device.device_deviation <= without.device_deviation + 1e-12)
 
 
 @pytest.mark.parametrize(("pattern", "library"), [("dense", "cuBLASLt"), ("2:4", "cuSPARSELt")])
@@ -137,6 +137,18 @@ def test_the_command_chooses_shapes_for_a_device_without_measurements(capsys):
 def test_the_command_chooses_shapes_for_a_unit_that_no_kernel_was_measured_on(device, dtype, unit, capsys):
     assert entry.main(["calibrate", "--few", "2", "--device", device, "--dtype", dtype]) == 0
     assert f"{unit}.dense" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("request_", "last_line"),
+    [
+        ("--pattern 2:4 --dtype int8", "'dse measure' has no kernel for '2:4' in 'int8'"),
+        ("--pattern unstructured", "dse measure -o measured --warm --densities 0.25 --shapes "),
+    ],
+)
+def test_the_last_line_says_how_the_chosen_shapes_can_be_measured(request_, last_line, capsys):
+    assert entry.main(["calibrate", "--few", "1", "--device", "h100-sxm5-80gb", *request_.split()]) == 0
+    assert last_line in capsys.readouterr().out.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

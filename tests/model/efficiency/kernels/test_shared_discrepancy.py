@@ -150,7 +150,7 @@ def test_a_few_measurements_are_explained_by_the_library_first(tmp_path):
         for m, k, n, time in zip(shapes.m, shapes.k, shapes.n, model.predict_times(shapes), strict=True)
     ]
     (tmp_path / "t.csv").write_text("device,kernel,pattern,dtype,m,k,n,time_ms,source\n" + "\n".join(rows) + "\n")
-    assert main(["calibrate", str(tmp_path / "t.csv"), "-o", str(tmp_path / "e.yaml"), "--draws", "2", "-q"]) == 0
+    assert main(["calibrate", str(tmp_path / "t.csv"), "-o", str(tmp_path / "e.yaml"), "--samples", "2", "-q"]) == 0
     (fitted,) = load_efficiency_file(tmp_path / "e.yaml").kernels
     assert fitted.fitted_discrepancy is not None
     assert fitted.fitted_discrepancy.own > 0
