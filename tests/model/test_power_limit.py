@@ -160,8 +160,9 @@ def test_power_limited_layers_stay_below_the_stated_power(fidelity):
         assert (limited.latency_low <= limited.latency_high).all()
     if fidelity == "capacity":
         assert (limited.latency_bound <= limited.latency * (1 + 1e-9)).all()
-    same = dse.evaluate(A100.replace({"cost.power": "10 MW"}), variant, 64, "fp16", power_limited=True, **choice)
-    assert (same.latency == free.latency).all()
+    plenty = A100.replace({"cost.power": "10 MW"})
+    unlimited, limited = (dse.evaluate(plenty, variant, 64, "fp16", power_limited=each, **choice) for each in (False, True))
+    assert (unlimited.latency == limited.latency).all()
 
 
 def test_a_power_limit_needs_a_process_and_power_above_idle():
