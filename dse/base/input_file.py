@@ -122,7 +122,7 @@ def parse_rows(
 ) -> list[tuple[int, Row]]:
     """Validate cells that `read_cells` returned as rows of `model`; see `read_rows`."""
     _check_header(path, header, model)
-    rows, row_problems = [], problems or ProblemCollector()
+    rows, row_problems, required = [], problems or ProblemCollector(), required_columns(model)
     for line, cells in lines:
         if len(cells) > len(header):
             fix = "quote a cell that contains commas, or remove the others"
@@ -134,7 +134,7 @@ def parse_rows(
         except ValidationError as error:
             for loc, message, fix in explain_validation_error(model, error):
                 column = ".".join(map(str, loc))
-                is_empty = column in header and column not in by_column
+                is_empty = column in required and column not in by_column
                 text = ("the cell is empty", "write a value") if is_empty else (message, fix)
                 row_problems.add(Problem(*text, path, line, column))
     if not lines:
