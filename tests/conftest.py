@@ -1,7 +1,6 @@
 """Fixtures: small descriptions written to disk and read as a user's would be. Shapes in `dse.model` are checked at run time."""
 
 import os
-import tempfile
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +9,11 @@ import hypothesis
 import pytest
 from jaxtyping import install_import_hook
 
-from dse.cli.compilation_cache import FOLDER, SETTINGS
 from tests import typechecker as typechecker
 from tests.browser import browser as browser
 from tests.browser import chromium as chromium
 
-# Half of the time of many tests is compiling: each process of pytest has a folder of compiled functions, which is new in each run.
-COMPILED = tempfile.TemporaryDirectory(prefix="compiled-", ignore_cleanup_errors=True)
-os.environ.update({FOLDER: COMPILED.name, **SETTINGS})
+os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")  # no test depends on what another compiled
 install_import_hook("dse.model", "tests.typechecker.check_types")
 
 from dse.schema.accelerator import Accelerator, read_accelerator  # noqa: E402 - the hook comes first

@@ -62,9 +62,9 @@ def check_regular(path: Path) -> None:
 
 
 def check_not_pipe(path: Path) -> None:
-    """Raise InputError for a pipe of the shell, of a file that is read several times."""
+    """Raise InputError for a pipe or a device, in the place of a file that is read several times."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise InputError("a pipe can be read only once", "write it to a file, and give that", path)
+        raise InputError("a pipe or a device, but the table is read several times", "write it to a file, and give that", path)
 
 
 def _unreadable(path: Path, reason: str) -> InputError:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from dse.base.progress import shows_progress
 from dse.calibrate.fit.checkpoint import Checkpoint
-from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, has_few_launches, predicting_kernels
+from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, is_predicted_by_others, predicting_kernels
 from dse.calibrate.fit.discrepancy import MIN_LAUNCHES, with_discrepancy
 from dse.calibrate.fit.export import build_record
 from dse.calibrate.fit.intervals import half_widths_of
@@ -47,7 +47,7 @@ class KernelsByFit(NamedTuple):
         groups = {key.group for key in of_prior}
         enough = {key for key, each in launches.items() if count_shapes(each) >= MIN_SHAPES}
         known = [*of_prior, *(key for key in enough if len(launches[key]) >= MIN_LAUNCHES)]
-        few = {key: each for key, each in launches.items() if has_few_launches(each, of_prior if key in enough else known)}
+        few = {key: each for key, each in launches.items() if is_predicted_by_others(each, of_prior if key in enough else known)}
         fitted = {*few, *enough, *(key for key in launches if key.group in groups)}
         many = {key: each for key, each in launches.items() if key in fitted and key not in few}
         return cls(many, few, {key: each for key, each in launches.items() if key not in fitted})

@@ -87,8 +87,8 @@ def similar_to(key: KernelKey, kernels: Sequence[KernelRecord]) -> list[KernelRe
     return of_library if of_library and key.family != "dense" else similar
 
 
-def has_few_launches(launches: KernelLaunches, known: Iterable[KernelKey]) -> bool:
-    """Whether a kernel has few launches, and kernels of its library are `known` on another device, which predict it."""
+def is_predicted_by_others(launches: KernelLaunches, known: Iterable[KernelKey]) -> bool:
+    """Whether a kernel has so few launches that kernels of its library predict it, which are `known` on another device."""
     key = launches.key
     elsewhere = any(other.device != key.device and (other.group, other.kernel) == (key.group, key.kernel) for other in known)
     return elsewhere and len(launches) < MIN_LAUNCHES

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dse
-from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, has_few_launches, predicting_kernels
+from dse.calibrate.fit.device_effects import FewLaunches, fit_few_launches, is_predicted_by_others, predicting_kernels
 from dse.calibrate.fit.discrepancy import MIN_LAUNCHES
 from dse.calibrate.fit.export import format_efficiency_file
 from dse.calibrate.fit.parameters import fit_parameters
@@ -94,7 +94,7 @@ def test_the_order_of_kernels_does_not_matter():
 @pytest.mark.parametrize(("count", "is_few"), [(MIN_LAUNCHES - 1, True), (MIN_LAUNCHES, False)])
 def test_only_kernels_with_few_launches_begin_as_their_library_predicts_them(count, is_few):
     launches = unmeasured_launches(KEYS["dense", "fp16"], DEVICE, [(1024, 1024, 8 * n) for n in range(1, count + 1)], "dense", 1.0)
-    assert has_few_launches(launches, [kernel.key for kernel in shipped_kernels()]) is is_few
+    assert is_predicted_by_others(launches, [kernel.key for kernel in shipped_kernels()]) is is_few
 
 
 def test_kernels_of_the_group_on_other_devices_predict():
@@ -106,9 +106,9 @@ def test_kernels_of_the_group_on_other_devices_predict():
 def test_kernels_of_libraries_that_no_other_device_has_are_fitted_by_themselves():
     launches = unmeasured_launches(replace(KEYS["dense", "fp16"], kernel="mine"), DEVICE, SMALL, "dense", 1.0)
     known = [kernel.key for kernel in shipped_kernels()]
-    assert not has_few_launches(launches, known)
-    assert not has_few_launches(launches, [*known, launches.key])
-    assert has_few_launches(launches, [*known, replace(launches.key, device="rtx3090")])
+    assert not is_predicted_by_others(launches, known)
+    assert not is_predicted_by_others(launches, [*known, launches.key])
+    assert is_predicted_by_others(launches, [*known, replace(launches.key, device="rtx3090")])
 
 
 def test_a_kernel_of_the_prior_that_is_measured_again_does_not_predict_itself(tmp_path):

@@ -325,4 +325,4 @@ def test_a_pipe_is_refused_since_tables_are_read_several_times(tmp_path, capsys)
     os.mkfifo(tmp_path / "pipe")
     assert entry.main(["calibrate", str(tmp_path / "pipe"), "-o", str(tmp_path / "out.yaml")]) == 2
     assert entry.main(["validate", "--data", str(tmp_path / "pipe")]) == 2
-    assert capsys.readouterr().err.count("a pipe can be read only once; write it to a file, and give that") == 2
+    assert capsys.readouterr().err.count("a pipe or a device, but the table is read several times; write it to a file, and give that") == 2

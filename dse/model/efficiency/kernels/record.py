@@ -174,7 +174,7 @@ class KernelRecord(StrictModel):
 
     @property
     def half_width_or_estimate(self) -> float:
-        """Half width of the 90% interval of the logarithm of a time; of a kernel without intervals that of a normal error with its mean."""
+        """Half width of the 90% interval of the logarithm of a time; where the file states none, estimated from the mean error."""
         return DEVIATION_PER_MEAN_ERROR * interval.Z_SCORE * self.error if self.half_width is None else self.half_width
 
     def interval_half_width(self, launches: KernelLaunches) -> PerLaunch:
