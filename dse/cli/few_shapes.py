@@ -68,7 +68,8 @@ def _choose(device: Accelerator, pattern: Pattern, dtype: OperandDtypes, count: 
         raise InputError(f"no run of '{device.name}' computes '{pattern}' in '{dtype.text}'", "see 'dse list accelerators'")
     selection = select_kernels(execution, pattern, device, dtype.compute, kernels)
     if not selection.predictions:
-        return f"'{device.name}', {execution.name}: measured already, by {selection.label(0)}"
+        of_dtype = "" if selection.kind == "measured" else ", in a dtype that has the same kernels"
+        return f"'{device.name}', {execution.name}: measured already, by {selection.label(0)}{of_dtype}"
     prior, record = selection.predictions[0].distribution, selection.kernels[0]
     key = replace(record.key, device=device.name, unit=execution.unit, dtype=dtype.text)
     model, launches = replace(record.model, key=key), _candidates(key, device, pattern, dtype)

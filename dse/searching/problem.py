@@ -36,7 +36,7 @@ from dse.sweeping.linked_axes import link_accelerators
 from dse.sweeping.variants import check_assumed_drops, select_variants
 from dse.workload import Variant, Workload
 
-RULES_VERSION = "2"  # of scoring and storing designs: searches that began with another version are not resumed
+RULES_VERSION = "3"  # of scoring and storing designs: searches that began with another version are not resumed
 UNREAD_KEYS = ("keep", "plots", "store")  # of a specification, by a search
 IRRELEVANT_OPTIONS = {"trials", "ask_batch", "sampler", "seed", "polish", "tie_tolerance"}  # of a search, to the score of a design
 

@@ -118,18 +118,17 @@ def test_results_name_the_kernel_of_an_execution(device, pruned, expected):
     assert dse.evaluate(device, variant([gemm(1024, 1024, 1024)], *pruned), fidelity="calibrated").kernel.item() == expected
 
 
-def test_a_dtype_of_equal_width_is_transferred_and_a_narrower_one_is_refused(tmp_path):
-    """By kernels in fp16 alone: fp16_acc16 has values as wide, int8 has not."""
-    fp16 = [kernel for kernel in KERNELS if kernel.dtype == "fp16"]
+def test_a_dtype_is_predicted_by_its_width_or_by_its_unit_and_refused_without_either(tmp_path):
+    """By kernels in fp16 of tensor cores alone: bf16 has the same kernels, int8 the same unit; a TPU in int8 has neither."""
+    fp16 = [kernel for kernel in KERNELS if kernel.dtype == "fp16" and kernel.unit == "tensor_core"]
     content = {"command": "", "version": "", "measurements": {}, "kernels": [k.model_dump(mode="json", exclude_none=True) for k in fp16]}
     (tmp_path / "fp16.yaml").write_text(json.dumps(content))
     options = {"fidelity": "calibrated", "efficiencies": str(tmp_path / "fp16.yaml")}
     one = variant([gemm(64, 64, 64)])
-    assert dse.evaluate(A100, one, dtype="bf16", **options).kernel.item().endswith("dense bf16 of 5 devices (transferred)")
-    with pytest.raises(
-        InputError, match=r"no kernel was measured for 'tensor_core\.dense' of 'a100-sxm4-80gb'.*'int8'; give 'efficiencies: FILE'"
-    ):
-        dse.evaluate(A100, one, dtype="int8", **options)
+    assert dse.evaluate(A100, one, dtype="bf16", **options).kernel.item().endswith("dense fp16 (transferred)")
+    assert dse.evaluate(A100, one, dtype="int8", **options).kernel.item().endswith("dense int8 of 5 devices (transferred)")
+    with pytest.raises(InputError, match=r"no kernel was measured for 'mxu\.dense' of 'tpu-v6e'.*'int8'; give 'efficiencies: FILE'"):
+        dse.evaluate("tpu-v6e", one, dtype="int8", **options)
 
 
 def test_a_dense_substitute_is_a_narrower_dense_product():

@@ -1,7 +1,7 @@
 """Which fitted kernel predicts an execution: its own, that of another device or dtype, or that of another pattern."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -24,10 +24,12 @@ from dse.sparsity.pattern import Pattern
 
 SelectionKind = Literal["measured", "transferred", "assumed"]
 
-# Standard deviations of the logarithm of a time that is predicted by kernels of something else, in addition to the spread of their
-# population (root mean squares over all measurements): of units of another name (6 cases, with the MI210), and of patterns with another
-# number of rows that share their columns (6 cases: V:N:M, vectors).
-BETWEEN_UNITS, BETWEEN_HEIGHTS = 0.48, 0.45
+# Standard deviations of the logarithm of a time that is predicted by kernels of something else, in addition to what is not known of these
+# (root mean squares over all measurements): of units of another name (6 cases, with the MI210), of patterns with another number of rows
+# that share their columns (6 cases: V:N:M, vectors), of the same library with values of another width (20 pairs of cuBLASLt kernels on
+# three devices), and of fp16 by bf16 on the same device or the reverse (12 kernels of cuBLASLt and cuSPARSELt on these).
+BETWEEN_UNITS, BETWEEN_HEIGHTS, BETWEEN_WIDTHS, BETWEEN_16_BIT_DTYPES = 0.48, 0.45, 0.15, 0.07
+SAME_KERNELS = {"fp16": "bf16", "bf16": "fp16"}  # dtypes for which libraries have the same kernels
 POOR_FIT = 0.5  # mean error of a fit above which a kernel predicts others only if there is no better one
 
 
@@ -37,16 +39,18 @@ class KernelSelection:
 
     `kind`: `measured` on this device, in this dtype and pattern; `transferred` from other devices or dtypes; `assumed`, from a pattern with
     blocks of another height, or (`is_dense_substitute`) from dense kernels, which then take `slowdown_over_dense` times as long for the
-    same number of multiply-adds. `predictions`: of kernels that were not measured, the parameters with their spread. `unit_deviation`,
-    `pattern_deviation`: standard deviations of the logarithm of the times where kernels of another unit, or for another pattern, predict.
-    `dense_limit`: the dense kernel that was measured on the device and unit, which a sparse kernel that was not measured there does not
-    exceed in efficiency, since the two may be of libraries that nobody compared.
+    same number of multiply-adds. `predictions`: of kernels that were not measured on the device, the parameters with their spread.
+    `unit_deviation`, `pattern_deviation`, `dtype_deviation`: standard deviations of the logarithm of the times where kernels of another
+    unit, for another pattern, or in another dtype predict. `dense_limit`: the dense kernel that was measured on the device, for sparse
+    executions on the same unit, which a kernel that was not measured there does not exceed in efficiency, since the two may be of libraries
+    that nobody compared.
     """
 
     kind: SelectionKind
     kernels: tuple[KernelRecord, ...]
     unit_deviation: float = 0.0
     pattern_deviation: float = 0.0
+    dtype_deviation: float = 0.0
     is_dense_substitute: bool = False
     slowdown_over_dense: float = 1.0
     predictions: tuple[KernelPrediction, ...] = ()
@@ -78,13 +82,15 @@ class KernelSelection:
         """
         kernel = self.kernels[index]
         if not self.predictions:
-            return np.repeat(kernel.sample_time_factors(launches)[None], 3, axis=0)
+            half_width = np.hypot(kernel.interval_half_width(launches), interval.Z_SCORE * self.dtype_deviation)
+            return np.repeat(interval.sample_factors(str(kernel), half_width)[None], 3, axis=0)
         gradients, prediction = kernel.model.log_component_gradients(launches, moved_bytes), self.predictions[index]
         own, every = f"{kernel.unit} {kernel.kernel} {kernel.family}", np.ones((3, len(launches)))
         errors = [
             (own, every * kernel.interval_half_width(launches) / interval.Z_SCORE),
             (f"unit {kernel.unit}", every * self.unit_deviation),
             (f"{own} for another pattern", every * self.pattern_deviation),
+            (f"{own} in another dtype", every * self.dtype_deviation),
         ]
         for owner, deviations in (("device", prediction.device_deviation), (own, prediction.kernel_deviation)):
             errors += [(f"{owner} {p.name}", gradients[..., number] * deviations[number]) for number, p in enumerate(PARAMETERS)]
@@ -97,34 +103,66 @@ def select_kernels(
 ) -> KernelSelection:
     """Select the kernels that predict weights of `pattern` under `execution`; for one that was not measured, predict its parameters.
 
-    Raises InputError if no kernel with values of this width is available.
+    Raises InputError if no kernel of the unit, nor one with values of this width, is available.
     """
     kernels = [record for record in fitted if isinstance(record, KernelRecord)]
-    same_width = [kernel for kernel in kernels if kernel.value_bits == BITS_PER_ELEMENT[storage_dtype(dtype)] and not kernel.has_scales]
+    plain = [kernel for kernel in kernels if not kernel.has_scales]
+    same_width = [kernel for kernel in plain if kernel.value_bits == BITS_PER_ELEMENT[storage_dtype(dtype)]]
     same_unit = [kernel for kernel in same_width if kernel.unit == execution.unit]
     same_pattern = [kernel for kernel in same_unit if _has_pattern(kernel, pattern)]
-    measured = [kernel for kernel in same_pattern if (kernel.device, kernel.compute_dtype) == (accelerator.name, dtype)]
-    if measured:
-        return KernelSelection("measured", _most_representative_first(_without_poor_fits(measured), kernels))
+    if of_device := _of_device(same_pattern, accelerator, dtype):
+        representative = _most_representative_first(_without_poor_fits(of_device), kernels)
+        if of_device[0].compute_dtype == dtype:
+            return KernelSelection("measured", representative)
+        return KernelSelection("transferred", representative, dtype_deviation=BETWEEN_16_BIT_DTYPES)
     usable = same_pattern or _nearest_heights(pattern, same_unit)
-    dense = [kernel for kernel in same_width if kernel.family == "dense"]
-    candidates = usable or [kernel for kernel in dense if kernel.unit == execution.unit] or dense
+    candidates = usable or _dense_substitutes(execution, plain, same_width)
     if not candidates:
         raise _no_kernel_error(execution, accelerator, dtype)
+    selection = _predict(candidates, execution, accelerator, dtype, kernels)
+    if execution.is_sparse and not usable:
+        ratio = assumed_ratio(pattern)
+        return replace(
+            selection, kind="assumed", is_dense_substitute=True,
+            slowdown_over_dense=1 / ratio.mean, pattern_deviation=ratio.log_deviation,
+        )  # fmt: skip
+    comparable = [kernel for kernel in (same_unit if execution.is_sparse else same_width) if kernel.family == "dense"]
+    dense = _most_representative_first(_of_device(comparable, accelerator, dtype), kernels)
+    selection = replace(selection, dense_limit=dense[0] if dense else None)
+    return replace(selection, kind="assumed", pattern_deviation=BETWEEN_HEIGHTS) if execution.is_sparse and not same_pattern else selection
+
+
+def _predict(
+    candidates: Sequence[KernelRecord], execution: Execution, accelerator: Accelerator, dtype: str, kernels: Sequence[KernelRecord]
+) -> KernelSelection:
+    """Predict kernels of the device from the candidates: one, or one of each library where they gather rows of B."""
     libraries = _libraries(_without_poor_fits(candidates), kernels)
     keys = [KernelKey(accelerator.name, execution.unit, library, "", candidates[0].family, dtype) for library in libraries]
-    memory = memory_kind(accelerator)
+    memory, is_as_wide = memory_kind(accelerator), candidates[0].value_bits == BITS_PER_ELEMENT[storage_dtype(dtype)]
     predicted = [predict_kernel(similar, key, memory, kernels) for key, similar in zip(keys, libraries.values(), strict=True)]
     records, predictions = (tuple(each) for each in zip(*predicted, strict=True))
-    of_unit = 0.0 if candidates[0].unit == execution.unit else BETWEEN_UNITS
-    on_unit = [k for k in dense if (k.device, k.unit, k.compute_dtype) == (accelerator.name, execution.unit, dtype)]
-    limit = _most_representative_first(on_unit, kernels)[0] if on_unit and execution.is_sparse else None
-    if same_pattern or not execution.is_sparse:
-        return KernelSelection("transferred", records, of_unit, predictions=predictions, dense_limit=limit)
-    if usable:
-        return KernelSelection("assumed", records, of_unit, BETWEEN_HEIGHTS, predictions=predictions, dense_limit=limit)
-    ratio = assumed_ratio(pattern)
-    return KernelSelection("assumed", records, of_unit, ratio.log_deviation, True, 1 / ratio.mean, predictions)
+    return KernelSelection(
+        "transferred", records, predictions=predictions,
+        unit_deviation=0.0 if candidates[0].unit == execution.unit else BETWEEN_UNITS,
+        dtype_deviation=0.0 if is_as_wide else BETWEEN_WIDTHS,
+    )  # fmt: skip
+
+
+def _of_device(kernels: Sequence[KernelRecord], device: Accelerator, dtype: str) -> list[KernelRecord]:
+    """Kernels that were measured on a device in a dtype, or, if there are none, in one that has the same kernels."""
+    of_device = [kernel for kernel in kernels if kernel.device == device.name]
+    in_dtype = [kernel for kernel in of_device if kernel.compute_dtype == dtype]
+    return in_dtype or [kernel for kernel in of_device if kernel.compute_dtype == SAME_KERNELS.get(dtype)]
+
+
+def _dense_substitutes(execution: Execution, kernels: Sequence[KernelRecord], same_width: Sequence[KernelRecord]) -> list[KernelRecord]:
+    """Dense kernels of the unit: with values of the same width if there are any, else of another, else of another unit.
+
+    A unit of another name is of another vendor, with another library.
+    """
+    dense_of_width = [kernel for kernel in same_width if kernel.family == "dense"]
+    dense_of_unit = [kernel for kernel in kernels if kernel.family == "dense" and kernel.unit == execution.unit]
+    return [kernel for kernel in dense_of_width if kernel.unit == execution.unit] or dense_of_unit or dense_of_width
 
 
 def _without_poor_fits(kernels: Sequence[KernelRecord]) -> list[KernelRecord]:
@@ -146,7 +184,7 @@ def _libraries(candidates: Sequence[KernelRecord], kernels: Sequence[KernelRecor
 
 
 def _no_kernel_error(execution: Execution, accelerator: Accelerator, dtype: str) -> InputError:
-    what = f"no kernel was measured for '{execution.name}' of '{accelerator.name}', nor any dense kernel with values as wide as '{dtype}'"
+    what = f"no kernel was measured for '{execution.name}' of '{accelerator.name}', nor a dense one of its unit, or as wide as '{dtype}'"
     fix = "give 'efficiencies: FILE' with such a kernel (it replaces those that ship; see 'dse calibrate'), or use fidelity capacity or r3"
     return InputError(what, fix)
 
