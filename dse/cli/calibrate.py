@@ -16,6 +16,7 @@ from dse.calibrate.fit.calibration import Calibration, KernelsByFit, count_shape
 from dse.calibrate.fit.checkpoint import Checkpoint
 from dse.calibrate.fit.export import format_efficiency_file
 from dse.calibrate.fit.kernel import MIN_SHAPES
+from dse.calibrate.fit.outliers import describe_outliers
 from dse.calibrate.predictions import speed_of_light_time
 from dse.calibrate.tables.exclusions import explain_unused, summarize_reasons
 from dse.calibrate.tables.launches import group_launches
@@ -62,7 +63,7 @@ def execute(options: Namespace) -> str:
     _write(records, of_attention, options)
     checkpoint.remove()
     lines = [*_list_fits(records), *_list_attention_fits(of_attention), *(f"left out: {reason}" for reason in unused)]
-    lines += [*_list_poor_fits(records), *_list_slow(launches), *_list_unstated_processors(records)]
+    lines += [*_list_poor_fits(records), *_list_outliers(records, launches), *_list_slow(launches), *_list_unstated_processors(records)]
     return "\n".join([*lines, str(options.out)])
 
 
@@ -146,6 +147,11 @@ def _list_fits(records: Iterable[KernelRecord]) -> list[str]:
 def _list_poor_fits(records: Iterable[KernelRecord]) -> list[str]:
     """The kernels whose times the model does not explain."""
     return [f"poor fit: {record}, mean error {record.error:.0%}" for record in records if record.error > POOR_FIT]
+
+
+def _list_outliers(records: Iterable[KernelRecord], launches: Mapping[KernelKey, KernelLaunches]) -> list[str]:
+    described = (describe_outliers(record, launches[record.key]) for record in records)
+    return [f"outliers: {text}" for text in described if text is not None]
 
 
 def _list_slow(launches: Mapping[KernelKey, KernelLaunches]) -> list[str]:

@@ -18,7 +18,7 @@ from dse.explaining.fidelity_parts import LABELS, higher_fidelity, parts_between
 from dse.explaining.side import Side
 from dse.model.cost.design import Design
 from dse.schema.accelerator import Accelerator
-from dse.schema.model_options import ModelOptions
+from dse.schema.model_options import CAPACITY_FIDELITIES, ModelOptions
 from dse.schema.references import load_workload
 from dse.workload import Variant, Workload
 
@@ -118,13 +118,23 @@ def list_factors(a: Side, b: Side) -> list[Factor]:
 def _setting_factors(a: Side, b: Side) -> list[Factor]:
     pairs = {"batch": (a.batch, b.batch), "dtype": (a.dtype, b.dtype)}
     pairs |= {name: (getattr(a.options, name), getattr(b.options, name)) for name in ModelOptions.model_fields}
-    differing = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    of_fidelity = _options_of_fidelity(a, b)
+    differing = {key: pair for key, pair in pairs.items() if pair[0] != pair[1] and key not in of_fidelity}
     of_options = differing.keys() & set(ModelOptions.model_fields)
-    parts = parts_between(a.options.fidelity, b.options.fidelity) if of_options == {"fidelity"} else ()
+    same_fusion = a.options.fusion == b.options.fusion
+    parts = parts_between(a.options.fidelity, b.options.fidelity) if of_options == {"fidelity"} and same_fusion else ()
     listed = {key: pair for key, pair in differing.items() if not parts or key != "fidelity"}
     return [Factor(key, str(getattr(x, "label", x)), str(getattr(y, "label", y))) for key, (x, y) in listed.items()] + [
         Factor(part, a.options.fidelity, b.options.fidelity) for part in parts
     ]
+
+
+def _options_of_fidelity(a: Side, b: Side) -> set[str]:
+    """Options that come with the fidelity, because that of one side does not have them."""
+    fidelities = {a.options.fidelity, b.options.fidelity}
+    if len(fidelities) == 1:
+        return set()
+    return {"efficiencies"} if fidelities <= set(CAPACITY_FIDELITIES) else {"efficiencies", "fusion"}
 
 
 def _network_factors(a: Side, b: Side) -> list[Factor]:
@@ -200,6 +210,8 @@ def mix_sides(a: Side, b: Side, factors: Sequence[Factor], from_b: Iterable[str]
     parts = {factor.key for factor in factors if factor.key in LABELS}
     if parts:
         options["fidelity"] = higher_fidelity(a.options.fidelity, b.options.fidelity)
+    of_fidelity = b if b.options.fidelity == options["fidelity"] else a
+    options |= {name: getattr(of_fidelity.options, name) for name in _options_of_fidelity(a, b)}
     from_higher = parts & keys if b.options.fidelity == options["fidelity"] else parts - keys
     return replace(
         a, accelerator=accelerator, batch=sources["batch"].batch, dtype=sources["dtype"].dtype,

@@ -22,7 +22,7 @@ from dse.explaining.side import Side
 from dse.model.cost.coefficients import check_process, has_known_process
 from dse.model.cost.design import COST_PATH, Design
 from dse.model.cost.energy import layer_energy
-from dse.model.cost.power import static_power
+from dse.model.cost.power import static_power, supplied_share
 from dse.model.efficiency.efficiency_file import available_kernels
 from dse.model.efficiency.protocol import EfficiencyModel
 from dse.model.host_time import add_waits
@@ -162,15 +162,17 @@ class MixtureEvaluator:
         return add_waits(latencies, None if layers.terms.host is None else layers.terms.host.take(layers.kind))
 
     def _energies(self, side: Side, layers: DistinctLayers, values: Mapping[str, np.ndarray], mixtures: int) -> MixtureLayers:
-        """Energy of each layer, its share of the static energy included."""
+        """Energy of each layer, its share of the static energy included. Parts of a fidelity have no limit: what they lack are times."""
         design = _design(side, {})
         check_process(design)
         rates = _inverse_rates(layers.terms, side, values, mixtures)
         work = _network_work(layers.terms, layer_energy(layers.terms, design))
         dynamic = layers.expand(_evaluate(_energy_of_layers, work, rates, side))
         replaced = {path: array for path, array in values.items() if COST_PATH.fullmatch(path)}
-        static = np.broadcast_to(np.asarray(static_power(_design(side, replaced)), float), (mixtures,))
-        return dynamic + static[:, None] * self._latencies(side, layers, values, mixtures)
+        at_values, latencies = _design(side, replaced), self._latencies(side, layers, values, mixtures)
+        static = np.broadcast_to(np.asarray(static_power(at_values), float), (mixtures,))
+        share = supplied_share(at_values, dynamic.sum(axis=1), latencies.sum(axis=1), "sol" if side.without else side.options.fidelity)
+        return dynamic * np.reshape(share, (-1, 1)) + static[:, None] * latencies
 
 
 def _design(side: Side, replaced: Mapping[str, np.ndarray]) -> Design:

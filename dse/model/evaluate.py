@@ -83,8 +83,9 @@ def evaluate(
     if baseline is None:
         return results
     check_same_layers(chosen.layers, base.layers)
-    overlap, both = checked.options.resource_overlap, (terms, network_terms(device, base, *setting))
-    return results.assign(speedup_over_baseline(*(latency_samples(each, device, overlap, checked.power_limited) for each in both)))
+    both = terms, network_terms(device, base, *setting)
+    samples = (latency_samples(each, device, checked.options, checked.power_limited) for each in both)
+    return results.assign(speedup_over_baseline(*samples))
 
 
 def _read_inputs(

@@ -9,7 +9,6 @@ import xarray as xr
 from dse.base.dtype import OperandDtypes
 from dse.model.compaction import compaction_warnings
 from dse.model.cost.design import Design
-from dse.model.cost.energy import execution_preference
 from dse.model.efficiency.constant import missing_efficiency_warnings
 from dse.model.efficiency.interval import quantiles
 from dse.model.executions import Execution
@@ -18,16 +17,17 @@ from dse.model.host_time import HOST_RESOURCE, add_waits, host_warnings
 from dse.model.layer_times import (
     POWER_RESOURCE,
     LayerTimes,
+    choose_executions,
     energy_columns,
+    energy_share,
     fastest_times,
     layer_times,
     limit_power,
     of_chosen,
-    power_warnings,
 )
 from dse.model.memory_levels import memory_level_warnings, memory_levels
 from dse.model.rates import STORED_FLOPS, inverse_rates
-from dse.model.roofline import bounding_resource, choose
+from dse.model.roofline import bounding_resource
 from dse.model.terms import OVERHEAD_RESOURCE, LayerTerms
 from dse.model.work import dense_flops
 from dse.schema.accelerator import Accelerator
@@ -75,15 +75,14 @@ def layer_results(
 ) -> xr.Dataset:
     """Per-layer results of terms that are known already; raises InputError for a power limit on a design without a known process."""
     rates, design = inverse_rates(terms.executions, accelerator), Design(accelerator)
+    share = energy_share(layer_times(terms, rates, options.resource_overlap), terms, design, options.fidelity)
 
     def times_of(terms: LayerTerms) -> LayerTimes:
         times = layer_times(terms, rates, options.resource_overlap)
-        return limit_power(times, terms, design) if power_limited else times
+        return limit_power(times, terms, design, share) if power_limited else times
 
     times = times_of(terms)
-    preference = execution_preference(terms, accelerator)
-    with jax.enable_x64(True):
-        choice = np.asarray(choose(list(times.by_execution[0].T), list(preference.T)), int)
+    choice = choose_executions(times, terms, accelerator)
     columns = _columns(terms, variant, batch, choice, rates, times) | _interval(terms, choice, times)
     if times.power_limited is not None:
         columns["bound"] = np.where(of_chosen(times.power_limited, choice), POWER_RESOURCE, columns["bound"])
@@ -92,13 +91,14 @@ def layer_results(
     latency = of_chosen(times.by_execution[0], choice) * terms.count
     columns["latency"] = latency if terms.host is None else add_waits(latency[None], terms.host.best)[0]
     columns["bound"] = np.where(columns["latency"] > 2 * latency, HOST_RESOURCE, columns["bound"])
-    columns |= energy_columns(terms, design, choice, columns["latency"])
+    energies, warnings = energy_columns(terms, design, choice, columns["latency"], share)
+    columns |= energies
     columns["rivals"] = np.array([_alternatives(terms, variant, n, c, times) for n, c in enumerate(choice)], object)
     data = {name: (("layer", "memory")[: columns[name].ndim], columns[name], ATTRS[name]) for name in ATTRS if name in columns}
     coords = {"layer": np.array(terms.layers.name, object)}
     if terms.lower_bound is not None:
         coords["memory"] = np.array([level.name for level in memory_levels(accelerator, options.fidelity)], object)
-    return xr.Dataset(data, coords, _attributes(terms, accelerator, variant, dtype, options, batch, power_warnings(accelerator, columns)))
+    return xr.Dataset(data, coords, _attributes(terms, accelerator, variant, dtype, options, batch, warnings))
 
 
 def _attributes(

@@ -4,7 +4,6 @@ The firmware of a device holds its mean power over milliseconds, longer than mos
 at least as long as the network does.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
@@ -15,17 +14,17 @@ from jaxtyping import Bool, Float, Int, Shaped
 from dse.base.errors import InputError
 from dse.model.cost.coefficients import check_process, has_known_process
 from dse.model.cost.design import Design
-from dse.model.cost.energy import layer_energy
-from dse.model.cost.power import POWER_TOLERANCE, power, power_limited_time, static_power
+from dse.model.cost.energy import execution_preference, layer_energy
+from dse.model.cost.power import POWER_TOLERANCE, power, power_limited_time, static_power, supplied_share
 from dse.model.efficiency.interval import quantiles
 from dse.model.efficiency.probability import probability_above_one
 from dse.model.host_time import add_waits
 from dse.model.rates import UNIT_TERMS, inverse_rates
-from dse.model.roofline import Combination, execution_times, fastest, resource_times
+from dse.model.roofline import Combination, choose, execution_times, fastest, resource_times
 from dse.model.terms import LayerTerms
 from dse.networks.layers import LayerArrays
 from dse.schema.accelerator import Accelerator
-from dse.schema.model_options import ResourceOverlap
+from dse.schema.model_options import Fidelity, ModelOptions, ResourceOverlap
 
 LatencySamples = Float[np.ndarray, "sample layer"]  # sample 0 is the best estimate of fitted kernels, the only sample without them
 SPEEDUP_ATTRS = {
@@ -58,11 +57,11 @@ def layer_times(terms: LayerTerms, inverse_rates: Float[np.ndarray, "execution t
     return LayerTimes(np.moveaxis(np.array(resources), 0, -1), np.stack(times, axis=-1))
 
 
-def latency_samples(terms: LayerTerms, accelerator: Accelerator, overlap: ResourceOverlap, power_limited: bool = False) -> LatencySamples:
+def latency_samples(terms: LayerTerms, accelerator: Accelerator, options: ModelOptions, power_limited: bool = False) -> LatencySamples:
     """Latency of all repeats of each layer [s], with its share of the waits for the host."""
-    times = layer_times(terms, inverse_rates(terms.executions, accelerator), overlap)
+    times, design = layer_times(terms, inverse_rates(terms.executions, accelerator), options.resource_overlap), Design(accelerator)
     if power_limited:
-        times = limit_power(times, terms, Design(accelerator))
+        times = limit_power(times, terms, design, energy_share(times, terms, design, options.fidelity))
     return add_waits(fastest_times(times) * terms.count, terms.host)
 
 
@@ -89,8 +88,25 @@ def speedup_over_baseline(latency: LatencySamples, baseline: LatencySamples) -> 
     return {name: xr.DataArray(values, dims="layer", attrs=SPEEDUP_ATTRS[name]) for name, values in columns.items()}
 
 
-def limit_power(times: LayerTimes, terms: LayerTerms, design: Design) -> LayerTimes:
-    """Times of at least the dynamic energy over the power that remains for it.
+def choose_executions(times: LayerTimes, terms: LayerTerms, accelerator: Accelerator) -> Int[np.ndarray, "layer"]:
+    """The fastest execution of each layer, of equals the preferred one."""
+    preference = execution_preference(terms, accelerator)
+    with jax.enable_x64(True):
+        return np.asarray(choose(list(times.by_execution[0].T), list(preference.T)), int)
+
+
+def energy_share(times: LayerTimes, terms: LayerTerms, design: Design, fidelity: Fidelity) -> float:
+    """The share of the modelled energies of a network that the stated power supplies in these times: see `supplied_share`."""
+    if fidelity != "calibrated" or not has_known_process(design):
+        return 1.0
+    choice = choose_executions(times, terms, design.accelerator)
+    modelled, latency = (of_chosen(each, choice) * terms.count for each in (layer_energy(terms, design), times.by_execution[0]))
+    waited = latency if terms.host is None else add_waits(latency[None], terms.host.best)[0]
+    return float(supplied_share(design, modelled.sum(), waited.sum(), fidelity))
+
+
+def limit_power(times: LayerTimes, terms: LayerTerms, design: Design, share: float) -> LayerTimes:
+    """Times of at least the supplied `share` of the dynamic energy over the power that remains for it.
 
     Raises InputError for a design without a known process, or with an idle power that leaves nothing.
     """
@@ -99,32 +115,34 @@ def limit_power(times: LayerTimes, terms: LayerTerms, design: Design) -> LayerTi
     if limit <= static:
         what = f"'{design.accelerator.name}' takes {static:.3g} W idle, but has {limit:.3g} W"
         raise InputError(what, "raise 'cost.power', or evaluate without a power limit")
-    shortest = power_limited_time(0.0, layer_energy(terms, design), limit, static)
+    shortest = power_limited_time(0.0, share * layer_energy(terms, design), limit, static)
     limited = np.where(terms.legal, shortest > times.by_execution[0] * (1 + POWER_TOLERANCE), False)
     return times._replace(by_execution=np.maximum(times.by_execution, shortest), power_limited=limited)
 
 
-def energy_columns(terms: LayerTerms, design: Design, choice: np.ndarray, latency: np.ndarray) -> dict[str, np.ndarray]:
-    """Energy [J] and power-limited latency [s] of each layer under its chosen execution; nothing for a design without a known process."""
+def energy_columns(
+    terms: LayerTerms, design: Design, choice: np.ndarray, latency: np.ndarray, share: float
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Energy [J] and power-limited latency [s] of each layer under its chosen execution, and a warning if the power limits the network.
+
+    Of the modelled energy of its work the supplied `share` counts. Nothing for a design without a known process.
+    """
     if not has_known_process(design):
-        return {}
-    dynamic, static = of_chosen(layer_energy(terms, design), choice) * terms.count, static_power(design)
-    return {
-        "energy": dynamic + static * latency,
-        "power_limited_latency": power_limited_time(latency, dynamic, power(design), static),
-    }
+        return {}, []
+    modelled, static, limit = of_chosen(layer_energy(terms, design), choice) * terms.count, static_power(design), power(design)
+    dynamic = share * modelled
+    columns = {"energy": dynamic + static * latency, "power_limited_latency": power_limited_time(latency, dynamic, limit, static)}
+    modelled_average = float((modelled + static * latency).sum() / latency.sum())
+    if design.value("cost.power") is None or modelled_average <= limit * (1 + POWER_TOLERANCE):
+        return columns, []
+    slowdown = float(columns["power_limited_latency"].sum() / latency.sum())
+    return columns, [_power_warning(modelled_average, float(limit), slowdown, share)]
 
 
-def power_warnings(accelerator: Accelerator, columns: Mapping[str, np.ndarray]) -> list[str]:
-    """A warning about a network whose average power is above the stated one."""
-    limit = accelerator.value("cost.power")
-    if limit is None or "energy" not in columns:
-        return []
-    average = float(columns["energy"].sum() / columns["latency"].sum())
-    if average <= limit * (1 + POWER_TOLERANCE):
-        return []
-    slowdown = float(columns["power_limited_latency"].sum() / columns["latency"].sum())
-    return [f"{average:.3g} W on average, above the {limit:.3g} W of the design: at this, its layers take {slowdown:.3g} times as long"]
+def _power_warning(average: float, limit: float, slowdown: float, share: float) -> str:
+    if share < 1:
+        return f"power limits this network: {average:.4g} W on average by the modelled energies, counted as the {limit:.4g} W of the design"
+    return f"{average:.4g} W on average, above the {limit:.4g} W of the design: at this, its layers take {slowdown:.3g} times as long"
 
 
 def of_chosen(values: Shaped[np.ndarray, "layer execution"], choice: Int[np.ndarray, "layer"]) -> Shaped[np.ndarray, "layer"]:

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from dse.base.array_types import AnyArray, ArrayT
 from dse.model.cost.area import area
 from dse.model.cost.design import Design
-from dse.model.cost.power import power, static_power
+from dse.model.cost.power import network_energy, power
 from dse.model.efficiency.fitted import LAUNCH_LATENCY
 from dse.model.efficiency.protocol import EfficiencyModel
 from dse.model.network_terms import efficiency_of
@@ -177,7 +177,7 @@ class Evaluator:
                 config.action_energies(design),
             )
             latency, dynamic_energy = differentiable_evaluate_batch(batch, arrays, combination=config.combination)
-            energy = _add_leakage(dynamic_energy, latency, design)
+            energy = self._total_energy(dynamic_energy, latency, design)
             if self.networks.rule.deciding_number:
                 choice = self.networks.rule.choose_by_one_number(latency, energy, self.networks.slices, jnp)
             else:
@@ -214,7 +214,7 @@ class Evaluator:
         if self.efficiency_samples:
             return self._evaluate_robustly(self.efficiency_samples, config, values, len(designs), costs, masks)
         latency, dynamic_energy = evaluate_variants(config, described, values, len(designs))
-        energy = _add_leakage(dynamic_energy, latency, design)
+        energy = self._total_energy(dynamic_energy, latency, design)
         occupancy = self.networks.occupancy(config, design, len(designs))
         results = []
         for allowed in masks:
@@ -239,7 +239,7 @@ class Evaluator:
             slowdown, sampled_values = samples.sample(number, config.executions, values)
             latency, dynamic_energy = evaluate_variants(config, described, values | sampled_values, count, slowdown)
             latencies.append(latency)
-            energies.append(_add_leakage(dynamic_energy, latency, design))
+            energies.append(self._total_energy(dynamic_energy, latency, design))
         quantile = 1 - samples.options.quantile
         energy = None if energies[0] is None else np.quantile(np.stack(energies), quantile, axis=0)
         occupancy = self.networks.occupancy(config, design, count)
@@ -254,7 +254,6 @@ class Evaluator:
             results.append(BatchResults(quantiles | costs, network_quantiles, choice))
         return results
 
-
-def _add_leakage(dynamic_energy: ArrayT | None, latency: ArrayT, design: Design) -> ArrayT | None:
-    """Energy [J] with leakage over the latency; None where energy is not evaluated."""
-    return None if dynamic_energy is None else dynamic_energy + static_power(design) * latency
+    def _total_energy(self, dynamic_energy: ArrayT | None, latency: ArrayT, design: Design) -> ArrayT | None:
+        """Energy [J] of each network, leakage included; None where energy is not evaluated."""
+        return None if dynamic_energy is None else network_energy(design, dynamic_energy, latency, self.problem.options.fidelity)

@@ -20,7 +20,7 @@ from dse.base.array_types import ArrayT
 from dse.base.expression import split_brackets
 from dse.model.cost.design import Design
 from dse.model.cost.energy import action_energies
-from dse.model.cost.power import static_power
+from dse.model.cost.power import network_energy
 from dse.model.layer_times import latency_samples
 from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.terms import WorkCache
@@ -182,7 +182,7 @@ def _dense_latencies(space: Space, problem: SearchProblem) -> Float[np.ndarray, 
     for name in problem.own_networks:
         dense = problem.feasible_variants[name][0]
         terms = network_terms(accelerator, dense, problem.batch, problem.dtype, problem.options, efficiency)
-        latencies[name] = float(latency_samples(terms, accelerator, problem.options.resource_overlap)[0].sum())
+        latencies[name] = float(latency_samples(terms, accelerator, problem.options)[0].sum())
     fixed = [latencies[run.network] for run in problem.fixed_runs.values()]
     return np.array([*latencies.values(), *fixed])
 
@@ -198,5 +198,6 @@ def _dense_energies(space: Space, problem: SearchProblem) -> Float[np.ndarray, "
     batch = Batch(np.empty((0, 1)), entries, np.ones(1), np.ones(len(config.executions)), config.host_times({}), np.asarray(energies))
     with jax.enable_x64(True):
         latency, energy = compiled_evaluate_batch(batch, config.arrays, combination=config.combination)
-    energies = (np.asarray(energy) + static_power(Design(described.accelerator)) * np.asarray(latency))[:, 0]
+    design = Design(described.accelerator)
+    energies = np.asarray(network_energy(design, np.asarray(energy), np.asarray(latency), problem.options.fidelity))[:, 0]
     return energies[[*range(len(own)), *(own.index(run.network) for run in problem.fixed_runs.values())]]

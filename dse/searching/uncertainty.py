@@ -72,6 +72,6 @@ def _latencies(
             terms.known[key, name, variant] = network_terms(accelerator, variant, *settings, problem.options, terms.efficiency)
     latencies = []
     for name, variant in variants.items():
-        samples = latency_samples(terms.known[key, name, variant], accelerator, problem.options.resource_overlap).sum(axis=1)
+        samples = latency_samples(terms.known[key, name, variant], accelerator, problem.options).sum(axis=1)
         latencies.append(samples[1:] if len(samples) > 1 else samples)
     return np.stack(latencies)

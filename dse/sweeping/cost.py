@@ -12,7 +12,7 @@ from dse.model.cost.area import area
 from dse.model.cost.coefficients import describe_uncertain_coefficients, published_coefficients
 from dse.model.cost.design import Design
 from dse.model.cost.manufacturing import describe_assumptions, manufacturing_cost
-from dse.model.cost.power import power, power_limited_time, static_power
+from dse.model.cost.power import network_energy, power, power_limited_time, static_power
 from dse.model.memory_levels import memory_levels
 from dse.schema.accelerator import Accelerator
 from dse.sweeping.job import Job
@@ -65,9 +65,9 @@ def _parts(plan: Plan, position: Mapping[str, int]) -> Iterator[dict[str, slice]
     yield from ({longest: slice(start, start + step)} for start in range(0, lengths[longest], step))
 
 
-def leakage_power(plan: Plan, job: Job) -> np.ndarray:
-    """Leakage [W] of the designs of a job."""
-    return static_power(_design_at(plan, job.indices, job.accelerator))
+def total_energy(plan: Plan, job: Job, dynamic_energy: np.ndarray, latency: np.ndarray) -> np.ndarray:
+    """Energy [J] of the designs of a job, leakage included, from that of their work [J] and their latency [s]."""
+    return network_energy(_design_at(plan, job.indices, job.accelerator), dynamic_energy, latency, plan.spec.model.fidelity)
 
 
 def _design_at(plan: Plan, position: Mapping[str, int], accelerator: Accelerator, part: Mapping[str, slice] | None = None) -> Design:

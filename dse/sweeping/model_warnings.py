@@ -118,31 +118,35 @@ def _assumptions_about_networks(plan: Plan) -> Iterator[str]:
 
 
 def collect_power_warnings(results: xr.Dataset, plan: Plan) -> dict[str, str]:
-    """A warning for each accelerator that states a power and has results above it, about the worst of them.
+    """A warning for each accelerator that states a power and has results that it limits, about the one that takes most.
 
     `results` has the latency, energy, power and leakage; there are no warnings where the specification stores no energy.
     """
     if "energy" not in results:
         return {}
-    excess = (results.energy / results.latency / results.power).transpose(*plan.dims)
+    least = 1 - POWER_TOLERANCE if plan.spec.model.fidelity == "calibrated" else 1 + POWER_TOLERANCE
+    relative = (results.energy / results.latency / results.power).transpose(*plan.dims)
     texts = {}
     for number, accelerator in enumerate(plan.accelerators):
-        values = excess.values[number]
-        if accelerator.value("cost.power") is None or not np.any(values > 1 + POWER_TOLERANCE):
+        values = relative.values[number]
+        if accelerator.value("cost.power") is None or not np.any(values > least):
             continue
         position = np.unravel_index(np.argmax(values), values.shape)
         worst = results.isel(dict(zip(plan.dims, (number, *position), strict=True)))
-        texts[accelerator.name] = _power_warning(accelerator.name, worst, plan, float(np.mean(values > 1 + POWER_TOLERANCE)))
+        texts[accelerator.name] = _power_warning(accelerator.name, worst, plan, float(np.mean(values > least)))
     return texts
 
 
-def _power_warning(accelerator: str, worst: xr.Dataset, plan: Plan, share_above: float) -> str:
-    variant = plan.variants[int(worst.variant)]
+def _power_warning(accelerator: str, worst: xr.Dataset, plan: Plan, share: float) -> str:
+    variant, power = plan.variants[int(worst.variant)], float(worst.power)
+    result = f"'{accelerator}': '{variant.workload}', {variant}, batch {int(worst.batch)}, {worst.dtype.item()} takes"
+    average = float(worst.energy / worst.latency)
+    if average <= power * (1 + POWER_TOLERANCE):  # 'calibrated' counts no more
+        return f"{result} the {power:.4g} W of the design on average: its modelled energy is larger ({share:.0%} of the results)"
     return (
-        f"'{accelerator}': '{variant.workload}', {variant}, batch {int(worst.batch)}, {worst.dtype.item()} takes "
-        f"{float(worst.energy / worst.latency):.3g} W on average, above the {float(worst.power):.3g} W of the design: its latency of "
+        f"{result} {average:.4g} W on average, above the {power:.4g} W of the design: its latency of "
         f"{float(worst.latency):.3g} s is not attainable, at that power it is at least {float(power_limited_latency(worst)):.3g} s "
-        f"({share_above:.0%} of the results are above); store 'power_limited_latency'"
+        f"({share:.0%} of the results are above); store 'power_limited_latency'"
     )
 
 

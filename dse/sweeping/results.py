@@ -109,10 +109,11 @@ class ResultArrays:
             self._store_probability(job)
 
     def add_energy(self, job: Job, dynamic: Float[np.ndarray, "..."]) -> None:
-        """Store the energy of one job whose latency is stored: `dynamic` energy of its work [J], and leakage over its latency."""
-        leakage = cost.leakage_power(self.plan, job)
-        for index in self._indices(job):
-            self.cost_arrays["energy"][index] = dynamic + leakage * self.arrays["latency"][index]
+        """Store the energy of one job whose latency is stored, from the `dynamic` energy of its work [J]."""
+        first, *_ = indices = self._indices(job)
+        energy = cost.total_energy(self.plan, job, dynamic, self.arrays["latency"][first])
+        for index in indices:
+            self.cost_arrays["energy"][index] = energy
 
     def to_dataset(self) -> xr.Dataset:
         """All results as variables without attributes, with what the specification derives from them."""

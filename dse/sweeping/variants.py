@@ -86,7 +86,8 @@ def _with_sparsities(workload: Workload, methods: list[str], sparsities: tuple[f
         if not matching:
             available = sorted({variant.nominal_sparsity for method in methods for variant in workload.select_variants(method)})
             message = f"no selected method of '{workload.name}' has sparsity {sparsity:g}"
-            raise InputError(message, f"write one of {', '.join(f'{value:g}' for value in available)}")
+            known = f"write one of {', '.join(f'{value:g}' for value in available)}"
+            raise InputError(message, known if available else "select a method that has it, or leave out the sparsity")
         selected |= {id(variant) for variant in matching}
     return [variant for variant in workload.variants if id(variant) in selected]
 

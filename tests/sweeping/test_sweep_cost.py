@@ -198,7 +198,7 @@ def test_latencies_that_need_more_power_than_the_design_has_are_warned_of(spec_f
     ) as caught:
         results = dse.sweep(spec_file)
     assert len(caught) == 1
-    assert f"takes {float(results.average_power.max()):.3g} W on average" in str(caught[0].message)
+    assert f"takes {float(results.average_power.max()):.4g} W on average" in str(caught[0].message)
     np.testing.assert_allclose(results.average_power, results.energy / results.latency, rtol=1e-12)
     leakage = power.static_power(Design(dse.load_accelerator(chip)))
     least_latency = (results.energy - leakage * results.latency) / (60 - leakage)

@@ -46,6 +46,7 @@ def test_nothing_is_listed_twice(edited, old, new):
         ("methods: all", "methods: [prune]", 4, "workloads../net.methods.0: 'net' has no method 'prune'; did you mean 'pruned'?"),
         ("methods: all", "methods: []", 4, "workloads../net.methods: no variant of 'net' is selected; write 'all', a method, or 'patterns'"),
         ("methods: all", "sparsities: [0.77]", 4, "workloads../net.sparsities: no selected method of 'net' has sparsity 0.77; write one of 0.5, 0.75, 0.9"),
+        ("methods: all", "methods: [], patterns: ['2:4'], sparsities: [0.5]", 4, "workloads../net.sparsities: no selected method of 'net' has sparsity 0.5; select a method that has it, or leave out the sparsity"),
         ("dtype: fp16", "dtype: fp16\nplots: [roof]", 7, "plots.0: 'roof' is not known here; write one of 'sparsity_roofline', 'speedup', 'axis', 'pareto', 'roofline', 'layers', 'capacity', 'efficiency' or 'inputs'"),
         ("dtype: fp16", "dtype: fp16\nplots: [speedup]\nstore: {variables: [latency]}", 8, "store.variables: the figure 'speedup' needs 'speedup'; add it"),
         ("dtype: fp16", "dtype: fp16\naxes: {memory.dram.bandwith: [1 TB/s]}", 7, "axes.memory.dram.bandwith: 'chip' has no 'memory.dram.bandwith'; did you mean 'memory.dram.bandwidth'?"),

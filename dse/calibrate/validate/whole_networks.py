@@ -104,7 +104,7 @@ class MeasuredNetwork:
         options = ModelOptions.model_validate({"fidelity": fidelity})
         efficiency = efficiency_of(options, available_kernels(device, options))
         terms = network_terms(device, variant, self.row.batch, dtype, options, efficiency)
-        latencies = latency_samples(terms, device, options.resource_overlap).sum(axis=1)
+        latencies = latency_samples(terms, device, options).sum(axis=1)
         deviations = np.append(0.0, normal_samples("host"))[: len(latencies)]
         return np.maximum(latencies, self.host_time * np.exp(deviations * self.host_deviation))
 

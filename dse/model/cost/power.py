@@ -7,7 +7,8 @@ operation follows the square of the voltage, and the voltage the clock (clock.py
 same time, because the same registers supply them. The model is compared with the thermal design power, which vendors choose freely: boards
 with the same die differ by a factor of 4, and so do their base clocks.
 
-A device never takes more than its power limit: work of a larger energy takes longer (`power_limited_time`).
+A device never takes more than its power limit. Where times are lower bounds, work of a larger energy takes longer (`power_limited_time`).
+Where they are those of measured kernels, which hold the limit, a larger energy is an error of the model (`supplied_share`).
 """
 
 import numpy as np
@@ -17,9 +18,11 @@ from dse.model.cost.area import anchor_to_published, area
 from dse.model.cost.clock import supply_voltage, sustained_share, unit_clock
 from dse.model.cost.coefficients import PowerCoefficients, check_process, energy_scale, fitted_coefficients
 from dse.model.cost.design import Design
+from dse.schema.model_options import Fidelity
 from dse.sparsity.pattern import FloatOrArray
 
 POWER_TOLERANCE = 1e-6  # relative; powers are stored with seven digits or more
+LEAST_ENERGY = 1e-30  # J; avoids a division by zero where nothing is done
 
 
 def power_drivers(design: Design, die_area: FloatOrArray) -> dict[str, FloatOrArray]:
@@ -97,3 +100,20 @@ def power_limited_time(time: FloatOrArray, dynamic_energy: FloatOrArray, limit: 
     with np.errstate(divide="ignore", invalid="ignore"):
         needed = np.where(available > 0, dynamic_energy / available, np.inf)
     return np.maximum(time, needed)
+
+
+def supplied_share(design: Design, dynamic_energy: FloatOrArray, time: FloatOrArray, fidelity: Fidelity) -> FloatOrArray:
+    """The share of a modelled dynamic energy [J] that the stated power of a design supplies in `time` [s], at most 1.
+
+    It is 1 for designs that state no power, and under the fidelities whose times are lower bounds: there the time is what is too low.
+    """
+    if fidelity != "calibrated" or design.value("cost.power") is None:
+        return 1.0
+    module = design.array_module
+    supplied = module.maximum(power(design) - static_power(design), 0.0) * time
+    return module.minimum(supplied / module.maximum(dynamic_energy, LEAST_ENERGY), 1.0)
+
+
+def network_energy(design: Design, dynamic_energy: FloatOrArray, time: FloatOrArray, fidelity: Fidelity) -> FloatOrArray:
+    """Energy [J] of a network of a modelled dynamic energy [J] that takes `time` [s]: what the design supplies of it, and its leakage."""
+    return supplied_share(design, dynamic_energy, time, fidelity) * dynamic_energy + static_power(design) * time
