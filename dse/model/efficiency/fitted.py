@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from jaxtyping import Float
 
-from dse.base.dtype import OperandDtypes
+from dse.base.dtype import BITS_PER_ELEMENT, OperandDtypes, storage_dtype
 from dse.model.device_warning import DeviceWarning
-from dse.model.efficiency import assertions
+from dse.model.efficiency import assertions, interval
 from dse.model.efficiency.attention.layers import predict_fused_attention
 from dse.model.efficiency.attention.record import AttentionRecord
 from dse.model.efficiency.device_rates import UNIT_NUMBERS, DeviceRates
@@ -23,9 +23,11 @@ from dse.model.efficiency.efficiency_file import FittedRecord
 from dse.model.efficiency.kernels.launches import KernelLaunches, PerLaunch, random_row_spread
 from dse.model.efficiency.kernels.record import KernelRecord
 from dse.model.efficiency.kernels.selection import KernelSelection, select_kernels
+from dse.model.efficiency.smooth_maximum import smooth_maximum
 from dse.model.executions import Execution
 from dse.model.rates import DENSE_FLOPS, STORED_FLOPS, TRAFFIC
 from dse.model.terms import LayerTerms
+from dse.networks.layers import LayerArrays, LayerMask
 from dse.schema.accelerator import Accelerator
 from dse.sparsity.kinds import NM, VNM, VNM_COLUMNS
 from dse.sparsity.pattern import Pattern
@@ -184,15 +186,21 @@ def _execution_efficiency(
 ) -> _ExecutionEfficiency:
     execution, layers = terms.executions[number], terms.layers
     launches = _launches(terms, number, accelerator, described, variant, dtype, selection)
-    heads = np.where(layers.kind == "matmul", layers.count, 1.0)  # the heads of an attention are one launch
+    products = _products_of_launch(layers, variant)
     passes = 2 if execution.expansion == "in_memory" else 1  # launches: that of the activation pass, and that of the kernel
-    moved, rates, nearest = terms.traffic[:, number, 0] * heads, launches.rates, selection.nearest_index(launches.density, launches.n)
+    moved, rates, nearest = terms.traffic[:, number, 0] * products, launches.rates, selection.nearest_index(launches.density, launches.n)
     kernels = selection.kernels[: nearest.max() + 1]
-    launch, unit, memory = np.choose(nearest, [kernel.model.time_components(launches, moved) for kernel in kernels])
-    factors = np.ones((3, 1, len(layers)))
-    if with_samples:
-        of_kernels = [selection.sample_time_factors(n, launches, moved) for n in range(len(kernels))]
-        factors = np.choose(nearest, of_kernels)
+    times = _LaunchTimes(
+        np.choose(nearest, [kernel.model.time_components(launches, moved) for kernel in kernels]),
+        np.choose(nearest, [selection.sample_time_factors(n, launches, moved) for n in range(len(kernels))])
+        if with_samples
+        else np.ones((3, 1, len(layers))),
+        np.array([selection.label(n) for n in range(len(selection.kernels))], object)[nearest],
+    )
+    if selection.wider is not None:
+        wider = _wider_times(selection.wider, launches, moved, accelerator, described, execution, with_samples)
+        times = times.or_faster(wider, layers.kind == "conv")
+    launch, unit, memory = times.components
     slowdown = np.ones((len(layers), TRAFFIC + terms.traffic.shape[2]))
     slowdown[:, FLOP_TERMS] = _slowdown(unit, rates.peak, launches.flops)[:, None]
     slowdown[:, TRAFFIC] = _slowdown(memory, rates.bandwidth, moved)
@@ -202,14 +210,59 @@ def _execution_efficiency(
         slowdown[:, FLOP_TERMS] = np.maximum(slowdown[:, FLOP_TERMS], of_unit[:, None])
         slowdown[:, TRAFFIC] = np.maximum(slowdown[:, TRAFFIC], of_memory)
     assertions.check_slowdown(slowdown, rates.max_clock, f"'{accelerator.name}', {execution.name}")
-    of_launch, of_unit, of_memory = factors
+    of_launch, of_unit, of_memory = times.factors
     by_term = np.ones((len(of_unit), *slowdown.shape))  # traffic of inner memories is that of the model
     by_term[:, :, FLOP_TERMS] = selection.slowdown_over_dense * of_unit[:, :, None]
     by_term[:, :, TRAFFIC] = selection.slowdown_over_dense * of_memory
     has_work = (terms.work[:, number] > 0).any(axis=1)  # a row of parameters has none
-    names = np.array([selection.label(n) for n in range(len(selection.kernels))], object)[nearest]
     samples = np.maximum(slowdown * by_term, 1 / rates.max_clock)  # none is faster than at the highest clock
-    return _ExecutionEfficiency(samples, np.where(has_work, passes * launch * of_launch / heads, 0.0), names)
+    return _ExecutionEfficiency(samples, np.where(has_work, passes * launch * of_launch / products, 0.0), times.names)
+
+
+@dataclass(frozen=True)
+class _LaunchTimes:
+    """Overhead, time of the unit and time of the memory of a launch of each layer [s], and by which kernel.
+
+    `factors`: samples of actual over predicted times; the first is 1.
+    """
+
+    components: Float[np.ndarray, "component layer"]
+    factors: Float[np.ndarray, "component sample layer"]
+    names: np.ndarray
+
+    @property
+    def total(self) -> Float[np.ndarray, "layer"]:
+        """The whole time of each launch [s]."""
+        launch, unit, memory = self.components
+        return launch + np.asarray(smooth_maximum(unit, memory))
+
+    def or_faster(self, other: "_LaunchTimes", among: LayerMask) -> "_LaunchTimes":
+        """The times of another kernel in those layers in which it is faster."""
+        is_faster = among & (other.total < self.total)
+        arrays = ("components", "factors", "names")
+        return _LaunchTimes(*(np.where(is_faster, getattr(other, name), getattr(self, name)) for name in arrays))
+
+
+def _wider_times(
+    kernel: KernelRecord, launches: KernelLaunches, moved_bytes: PerLaunch, accelerator: Accelerator, described: Accelerator,
+    execution: Execution, with_samples: bool,
+) -> _LaunchTimes:  # fmt: skip
+    """The times of the same products by a kernel that computes with wider values, which it reads and writes."""
+    growth = kernel.value_bits / BITS_PER_ELEMENT[storage_dtype(execution.dtype)]
+    wider = replace(
+        launches, key=kernel.key, rates=_rates_of_design(accelerator, described, execution.unit, kernel.compute_dtype),
+        weight_bytes=growth * launches.weight_bytes, activation_bytes=growth * launches.activation_bytes,
+    )  # fmt: skip
+    components = kernel.model.time_components(wider, growth * moved_bytes)
+    half_width = kernel.interval_half_width(wider) if with_samples else np.zeros(len(launches))
+    factors = interval.sample_factors(str(kernel), half_width) if with_samples else np.ones((1, len(launches)))
+    names = np.full(len(launches), f"{kernel} (measured)", object)
+    return _LaunchTimes(components, np.repeat(factors[None], 3, axis=0), names)
+
+
+def _products_of_launch(layers: LayerArrays, variant: Variant) -> PerLaunch:
+    """Instances of each layer that one launch computes: the heads of an attention, and the experts that a batch uses."""
+    return np.where(layers.kind == "matmul", layers.count, layers.count / variant.layers.count)
 
 
 def _slowdown(time: PerLaunch, rate: float, work: PerLaunch) -> PerLaunch:
@@ -248,7 +301,7 @@ def _launches(
     if selection.is_dense_substitute:
         k, density = np.maximum(k * density, 1e-12), np.ones(len(layers))
     slots = np.full(len(layers), execution.pattern.m if isinstance(execution.pattern, NM) else 0, float)
-    products = product.groups * np.where(layers.kind == "matmul", layers.count, 1.0)
+    products = product.groups * _products_of_launch(layers, variant)
     rates = _rates_of_design(accelerator, described, execution.unit, dtype.compute)
     return KernelLaunches(
         selection.kernels[0].key, rates, product.m / product.groups, k, product.n,

@@ -27,6 +27,7 @@ NETWORK_DEVIATION = 0.04
 # Outside the measured range an interval widens by RELATIVE_GROWTH of itself and by ABSOLUTE_GROWTH for each unit of log distance, up to
 # MAX_LOG_DISTANCE, which is a factor of 20.
 RELATIVE_GROWTH, ABSOLUTE_GROWTH, MAX_LOG_DISTANCE = 0.5, 0.1, 3.0
+WIDEST = float(np.log(4))  # half width beyond which no interval widens (assumed: kernels of other devices err by less)
 
 
 def log_distance(value: PerLaunch, low: float, high: float) -> PerLaunch:
@@ -35,9 +36,13 @@ def log_distance(value: PerLaunch, low: float, high: float) -> PerLaunch:
 
 
 def widen_half_width(half_width: PerLaunch | float, distance: PerLaunch) -> PerLaunch:
-    """Half width of the logarithm of the time of launches at a log distance from what was measured."""
+    """Half width of the logarithm of the time of launches at a log distance from what was measured.
+
+    At most `WIDEST`, or as wide as at a distance of 0.
+    """
     distance = np.minimum(distance, MAX_LOG_DISTANCE)
-    return half_width * (1 + RELATIVE_GROWTH * distance) + ABSOLUTE_GROWTH * distance
+    widened = half_width * (1 + RELATIVE_GROWTH * distance) + ABSOLUTE_GROWTH * distance
+    return np.minimum(widened, np.maximum(half_width, WIDEST))
 
 
 @cache

@@ -14,6 +14,7 @@ from dse.schema.accelerator import Accelerator
 Phase = Literal["prefill", "decode", "encoder"]
 PHASES: tuple[Phase, ...] = ("prefill", "decode", "encoder")
 PerLaunch = Float[np.ndarray, "launch"]
+LARGEST_PROCESSOR = 15.25e12  # FLOP/s in 16 bit: that of a B200, the largest on which attention was measured
 AttentionShape = tuple[int, ...]  # sequences, queries, keys, heads, key heads, head size, window (0: none)
 
 
@@ -53,10 +54,13 @@ class AttentionRates:
 
     @classmethod
     def from_accelerator(cls, device: Accelerator, unit_name: str, dtype: str, cache_dtype: str) -> "AttentionRates":
-        """The rates that a description states; a unit without the dtype of the cache computes in that of the queries."""
+        """The rates that a description states; a unit without the dtype of the cache computes in that of the queries.
+
+        A processor that is larger than every measured one works on several tiles at once, so it counts as several.
+        """
         rates, peaks = DeviceRates.from_accelerator(device, unit_name, dtype), device.units[unit_name].peak
         cache_peak = peaks[cache_dtype].value if cache_dtype in peaks else rates.peak
-        return cls(rates.peak, cache_peak, rates.bandwidth, rates.cache, rates.processors)
+        return cls(rates.peak, cache_peak, rates.bandwidth, rates.cache, max(rates.processors, rates.peak / LARGEST_PROCESSOR))
 
 
 @dataclass(frozen=True, eq=False)

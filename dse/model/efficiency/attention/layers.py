@@ -162,18 +162,22 @@ def _with_unmasked_work(terms: LayerTerms, pairs: LayerIndex, number: int, launc
 def _slowdown(
     terms: LayerTerms, pairs: LayerIndex, number: int, launches: AttentionLaunches, times: _KernelTimes, peak: float
 ) -> Float[np.ndarray, "sample layer execution term"]:
-    """Time of the unit and of the outermost memory over those of the work at the peak and the bandwidth of the description [1]."""
+    """Time of the unit and of the outermost memory over those of the work at the peak and the bandwidth of the description [1].
+
+    The kernel may compute in another dtype than the products with weights, and be faster than the peak of theirs.
+    """
     assert terms.slowdown is not None
+    least_of_unit = min(1.0, peak / max(launches.rates.peak, launches.rates.cache_peak))
     layers, slowdown = _layers_of(pairs), terms.slowdown.copy()
     columns = (
-        ([DENSE_FLOPS, STORED_FLOPS], times.unit * peak, terms.stored_flops[layers, number]),
-        ([TRAFFIC], times.memory * launches.rates.bandwidth, terms.traffic[layers, number, 0]),
+        ([DENSE_FLOPS, STORED_FLOPS], times.unit * peak, terms.stored_flops[layers, number], least_of_unit),
+        ([TRAFFIC], times.memory * launches.rates.bandwidth, terms.traffic[layers, number, 0], 1.0),
     )
-    for numbers, work_in_time, work in columns:
+    for numbers, work_in_time, work, least in columns:
         ratio = np.where(work > 0, _per_layer(work_in_time, pairs, terms) / np.where(work > 0, work, 1.0), 1.0)
-        assertions.check_slowdown(ratio, kernel=str(launches.key))
+        assertions.check_slowdown(ratio / least, kernel=str(launches.key))
         for term in numbers:
-            slowdown[:, layers, number, term] = np.maximum(ratio * np.repeat(times.factors, 2, axis=1), 1.0)
+            slowdown[:, layers, number, term] = np.maximum(ratio * np.repeat(times.factors, 2, axis=1), least)
     return slowdown
 
 

@@ -30,6 +30,7 @@ SelectionKind = Literal["measured", "transferred", "assumed"]
 # three devices), and of fp16 by bf16 on the same device or the reverse (12 kernels of cuBLASLt and cuSPARSELt on these).
 BETWEEN_UNITS, BETWEEN_HEIGHTS, BETWEEN_WIDTHS, BETWEEN_16_BIT_DTYPES = 0.48, 0.45, 0.15, 0.07
 SAME_KERNELS = {"fp16": "bf16", "bf16": "fp16"}  # dtypes for which libraries have the same kernels
+WIDE_BITS = 16  # of the dtypes that every library runs well
 POOR_FIT = 0.5  # mean error of a fit above which a kernel predicts others only if there is no better one
 
 
@@ -43,7 +44,8 @@ class KernelSelection:
     `unit_deviation`, `pattern_deviation`, `dtype_deviation`: standard deviations of the logarithm of the times where kernels of another
     unit, for another pattern, or in another dtype predict. `dense_limit`: the dense kernel that was measured on the device, for sparse
     executions on the same unit, which a kernel that was not measured there does not exceed in efficiency, since the two may be of libraries
-    that nobody compared.
+    that nobody compared. `wider`: a dense kernel that was measured on the device with 16-bit values, which runs convolutions that take longer
+    with narrower values: no convolution was measured, and libraries of language models neglect their small k.
     """
 
     kind: SelectionKind
@@ -55,6 +57,7 @@ class KernelSelection:
     slowdown_over_dense: float = 1.0
     predictions: tuple[KernelPrediction, ...] = ()
     dense_limit: KernelRecord | None = None
+    wider: KernelRecord | None = None
 
     def label(self, index: int) -> str:
         """Name of a kernel with the kind of the selection; a predicted one is named before the devices that predict it."""
@@ -113,7 +116,9 @@ def select_kernels(
     if of_device := _of_device(same_pattern, accelerator, dtype):
         representative = _most_representative_first(_without_poor_fits(of_device), kernels)
         if of_device[0].compute_dtype == dtype:
-            return KernelSelection("measured", representative)
+            return KernelSelection(
+                "measured", representative, wider=None if execution.is_sparse else _wider_kernel(representative[0], plain)
+            )
         return KernelSelection("transferred", representative, dtype_deviation=BETWEEN_16_BIT_DTYPES)
     usable = same_pattern or _nearest_heights(pattern, same_unit)
     candidates = usable or _dense_substitutes(execution, plain, same_width)
@@ -153,6 +158,13 @@ def _of_device(kernels: Sequence[KernelRecord], device: Accelerator, dtype: str)
     of_device = [kernel for kernel in kernels if kernel.device == device.name]
     in_dtype = [kernel for kernel in of_device if kernel.compute_dtype == dtype]
     return in_dtype or [kernel for kernel in of_device if kernel.compute_dtype == SAME_KERNELS.get(dtype)]
+
+
+def _wider_kernel(narrow: KernelRecord, kernels: Sequence[KernelRecord]) -> KernelRecord | None:
+    """The dense kernel of the same unit of a device that computes with 16-bit values, for one with narrower values."""
+    dense = [kernel for kernel in kernels if (kernel.device, kernel.unit, kernel.family) == (narrow.device, narrow.unit, "dense")]
+    wider = [kernel for kernel in dense if kernel.value_bits == WIDE_BITS > narrow.value_bits]
+    return _most_representative_first(wider, kernels)[0] if wider else None
 
 
 def _dense_substitutes(execution: Execution, kernels: Sequence[KernelRecord], same_width: Sequence[KernelRecord]) -> list[KernelRecord]:
