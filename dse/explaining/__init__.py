@@ -2,6 +2,7 @@
 
 The modules in the order in which data flows:
 
+measured_row                a row of a table of measured kernels as settings
 settings, side              what is compared: as a user states it, and with its accelerator and network loaded
 factors, fidelity_parts     in what two sides differ, and mixtures of them
 relevance                   which factors the model reads

@@ -257,6 +257,8 @@ def _measured_part(a: Side, b: Side, quantity: str, value: float) -> list[Factor
     if a.measured is None and b.measured is None:
         return []
     texts = ["predicted" if side.measured is None else "measured" for side in (a, b)]
+    if texts[0] == texts[1]:
+        texts = ["", ""]
     return [FactorPart(Factor(MEASURED, texts[0], texts[1]), value, 0.0 if quantity == "speedup" else None)]
 
 

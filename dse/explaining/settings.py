@@ -15,7 +15,7 @@ from typing import Any, get_args
 from dse.base import catalog
 from dse.base.dtype import check_dtype_name
 from dse.base.errors import InputError, ProblemCollector, did_you_mean
-from dse.calibrate.tables.measurement_set import load_device, read_numbered_rows
+from dse.explaining.measured_row import read_measured_row
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import Fidelity, ModelOptions
 from dse.schema.references import load_accelerator
@@ -27,7 +27,6 @@ DOTTED_PATH = re.compile(r"(units|memory|overhead|cost)(\.\w+)+")
 OWN_KEYS = ("accelerator", "workload", "variant", "pattern", "sparsity", "density", "shape", "batch", "dtype", "measured")
 MISSPELT = 0.75  # similarity (difflib) from which a word is a misspelt name of the catalogue: 'resnet_50' has 0.94 to 'resnet50'
 COMMON_DTYPES = ("fp16", "bf16", "fp8", "int8", "fp32")  # the first in which all devices compute is taken where none is stated
-ROW = re.compile(r"(?P<path>.+\.csv(\.gz)?):(?P<line>\d+)", re.IGNORECASE)
 
 Settings = dict[str, Any]  # by key: one of OWN_KEYS, an option of the model, an input of the network, or a path of the accelerator
 
@@ -57,7 +56,7 @@ def _parse_text(text: str) -> Settings:
         name, equals, value = map(str.strip, part.partition("="))
         equals = equals if " " not in name else ""  # as in 'int8 outputs=int32'
         with problems.collect():
-            stated = None if equals else _read_measured_row(part)
+            stated = None if equals else read_measured_row(part)
             if stated is None:
                 stated = {name: value} if equals else {_key_of(part): part}
             if twice := sorted(stated.keys() & settings.keys()):
@@ -116,28 +115,3 @@ def with_common_dtype(sides: Sequence[Settings]) -> list[Settings]:
 def is_input(key: str) -> bool:
     """Whether a setting is an input of the network."""
     return key not in (*OWN_KEYS, *ModelOptions.model_fields) and not DOTTED_PATH.fullmatch(key)
-
-
-def _read_measured_row(text: str) -> Settings | None:
-    """Device, shape, dtype, pattern and measured time, or speedup where the row has a dense time; None if the text names no row.
-
-    Raises InputError for a file that is not a table of measured kernels, or has no such line.
-    """
-    match = ROW.fullmatch(text)
-    if match is None:
-        return None
-    path, line, problems = Path(match["path"]), int(match["line"]), ProblemCollector()
-    if not path.is_file():
-        raise InputError(f"'{path}' does not exist", "give a table of measured kernels and a line, as in 'measured.csv:2'")
-    rows = dict(read_numbered_rows(path, problems)[0])
-    problems.raise_if_any()
-    if line not in rows:
-        raise InputError(
-            f"'{path}' has no row on line {line}", f"write a line from {min(rows)} to {max(rows)}" if rows else "give another table"
-        )
-    row = rows[line]
-    settings = {
-        "accelerator": load_device(row.device, path.parent), "shape": f"{row.m}x{row.k}x{row.n}", "dtype": row.dtype.text,
-        "pattern": str(row.pattern), "measured": f"{row.dense_ms / row.time_ms}x" if row.dense_ms else f"{row.time_ms} ms",
-    }  # fmt: skip
-    return settings | ({} if row.pattern.density is not None else {"density": row.stored_density})

@@ -181,6 +181,16 @@ def test_poor_fits_and_unknown_processors_are_reported(tmp_path, capsys):
     assert "'mine' does not state units.core.processors" in message
 
 
+def test_a_launch_far_from_the_others_is_named(tmp_path, capsys):
+    """One time in another unit, which a relative error hides."""
+    (tmp_path / "mine.yaml").write_text(DEVICE)
+    times = {512: 0.5, 1024: 1.0, 2048: 800.0, 4096: 4.0, 8192: 8.0, 16384: 16.0}
+    rows = [f"mine,lib,dense,fp32,{m},512,512,,{time},,,,a test" for m, time in times.items()]
+    assert entry.main(["calibrate", str(write(tmp_path, *rows)), "-o", str(tmp_path / "out.yaml"), "--samples", "1"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("outliers: mine lib dense fp32")]
+    assert "1 of 6 launches are over 4 times off; 800 ms at m=2048 k=512 n=512" in line
+
+
 def test_too_few_shapes_are_refused(tmp_path, capsys):
     """Without a prior from kernels like it; with one, a single shape is enough."""
     arguments = ["calibrate", str(write(tmp_path, GOOD)), "-o", str(tmp_path / "out.yaml"), "--samples", "2"]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dse.model.efficiency.interval import NETWORK_DEVIATION, Z_SCORE, add_deviation, network_interval
+from dse.model.efficiency.interval import NETWORK_DEVIATION, WIDEST, Z_SCORE, add_deviation, network_interval, widen_half_width
 
 DEVIATIONS = st.floats(1e-3, 1)
 
@@ -30,3 +30,9 @@ def test_an_interval_only_grows_and_keeps_its_middle(low, ratio):
 def test_networks_without_errors_of_kernels_have_the_interval_of_their_runs(runs):
     half_width = Z_SCORE * NETWORK_DEVIATION * np.sqrt(runs)
     np.testing.assert_allclose(network_interval(np.ones((20, 3)), runs), np.exp([[-half_width] * 3, [half_width] * 3]), rtol=1e-12)
+
+
+@given(st.floats(1e-3, 2), st.floats(0, 50), st.floats(0, 50))
+def test_intervals_widen_with_the_distance_up_to_a_limit(half_width, first, second):
+    near, far = (widen_half_width(half_width, np.array([distance]))[0] for distance in sorted((first, second)))
+    assert half_width * (1 - 1e-12) <= near <= far <= max(half_width, WIDEST)

@@ -44,8 +44,8 @@ class KernelSelection:
     `unit_deviation`, `pattern_deviation`, `dtype_deviation`: standard deviations of the logarithm of the times where kernels of another
     unit, for another pattern, or in another dtype predict. `dense_limit`: the dense kernel that was measured on the device, for sparse
     executions on the same unit, which a kernel that was not measured there does not exceed in efficiency, since the two may be of libraries
-    that nobody compared. `wider`: a dense kernel that was measured on the device with 16-bit values, which runs convolutions that take longer
-    with narrower values: no convolution was measured, and libraries of language models neglect their small k.
+    that nobody compared. `wider`: a dense kernel that was measured on the device with 16-bit values, which runs convolutions that take
+    longer with narrower values: no convolution was measured, and libraries of language models neglect their small k.
     """
 
     kind: SelectionKind
