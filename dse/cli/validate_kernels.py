@@ -4,6 +4,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 from tqdm import tqdm
 
@@ -17,12 +18,14 @@ from dse.calibrate.attention.measurement import is_attention_table
 from dse.calibrate.modules.measurement import is_module_table
 from dse.calibrate.modules.module_set import ModuleSet, load_modules
 from dse.calibrate.tables.exclusions import explain_unused, summarize_reasons
+from dse.calibrate.tables.experts_measurement import is_experts_table
 from dse.calibrate.tables.measurement_set import SHIPPED_MEASUREMENTS, MeasurementSet, load_measurements
 from dse.calibrate.tables.network_measurement import is_network_table
 from dse.calibrate.validate import report
 from dse.calibrate.validate.attention import compare_attention
 from dse.calibrate.validate.comparison import Comparison, compute_reliability
 from dse.calibrate.validate.crossover import Crossover, find_crossovers, format_crossovers
+from dse.calibrate.validate.experts import ExpertsSet, compare_experts, load_experts
 from dse.calibrate.validate.falling_times import describe_falling_times
 from dse.calibrate.validate.left_out_devices import compare_left_out_devices
 from dse.calibrate.validate.left_out_shapes import FittedSet, compare_left_out_shapes
@@ -37,22 +40,22 @@ def execute(options: Namespace) -> tuple[str, bool]:
     Returns the text to print, and whether `calibrated` has a smaller mean error than `sol` on every set. Raises InputError, also if
     nothing can be compared.
     """
-    sets, attention, modules, networks = load_sets(options.data, options.what)
+    loaded = load_sets(options.data, options.what)
+    sets, attention, modules, experts, networks = loaded
     if options.out:
         from dse.plot import figure_files
 
-        output_file.check_writable(
-            *(file for each in (*sets, *attention, *modules, *networks) for file in figure_files(options.out / each.name))
-        )
+        output_file.check_writable(*(file for of_kind in loaded for each in of_kind for file in figure_files(options.out / each.name)))
     fitted = [
         FittedSet.fit(measurements) for measurements in tqdm(sets, unit=" sets", desc="fitting", delay=2, disable=not shows_progress())
     ]
     kernels = fit_kernels(modules)
     left_out = predict_left_out(kernels)
     comparisons = _compare(fitted, networks) + compare_attention(attention) + compare_modules(kernels, left_out)
+    comparisons += [comparison for each in experts for comparison in compare_experts(each)]
     unpredicted = _list_unpredicted(fitted) + _list_unpredicted_attention(attention)
     unpredicted += [f"{each.name}: {reason}" for each in modules for reason in each.kernels_with_few_shapes]
-    unpredicted += [f"{each.name}: {reason}" for each in (*modules, *networks) for reason in summarize_reasons(each.left_out)]
+    unpredicted += [f"{each.name}: {reason}" for each in (*modules, *experts, *networks) for reason in summarize_reasons(each.left_out)]
     if not comparisons:
         raise explain_unused("no row can be predicted", "give measurements of at least one kernel with enough shapes", unpredicted)
     crossovers = find_crossovers(kernels, left_out)
@@ -73,8 +76,18 @@ def execute(options: Namespace) -> tuple[str, bool]:
     return "\n".join(["\n\n".join(filter(None, tables)), "", *notes]).rstrip(), not failures
 
 
-def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSet], list[AttentionSet], list[ModuleSet], list[NetworkSet]]:
-    """The sets of products, of fused attention, of modules of sparse attention and of networks.
+class LoadedSets(NamedTuple):
+    """The measured sets of each kind."""
+
+    products: list[MeasurementSet]
+    attention: list[AttentionSet]
+    modules: list[ModuleSet]
+    experts: list[ExpertsSet]
+    networks: list[NetworkSet]
+
+
+def load_sets(folder: Path | None, name: str | None) -> LoadedSets:
+    """The sets of products, of fused attention, of modules of sparse attention, of experts and of networks.
 
     In a folder (default: those that ship) or file, or only that with a name. Raises InputError with the errors of all tables.
     """
@@ -92,19 +105,21 @@ def load_sets(folder: Path | None, name: str | None) -> tuple[list[MeasurementSe
     if name is not None and name not in paths:
         raise InputError(f"no set '{name}' in '{folder}'", did_you_mean(name, ["accuracy", "cost", "power", *paths]))
     check_not_pipe(folder)
-    problems, sets, attention, modules, networks = ProblemCollector(), [], [], [], []
+    problems, loaded = ProblemCollector(), LoadedSets([], [], [], [], [])
     for path in [paths[name]] if name else paths.values():
         with problems.collect():
             if is_network_table(path):
-                networks.append(load_networks(path))
+                loaded.networks.append(load_networks(path))
             elif is_attention_table(path):
-                attention.append(load_attention([path]))
+                loaded.attention.append(load_attention([path]))
             elif is_module_table(path):
-                modules.append(load_modules(path))
+                loaded.modules.append(load_modules(path))
+            elif is_experts_table(path):
+                loaded.experts.append(load_experts(path))
             else:
-                sets.append(load_measurements(path))
+                loaded.products.append(load_measurements(path))
     problems.raise_if_any()
-    return sets, attention, modules, networks
+    return loaded
 
 
 def _compare(fitted_sets: Sequence[FittedSet], networks: Sequence[NetworkSet]) -> list[Comparison]:

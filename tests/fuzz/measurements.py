@@ -83,7 +83,7 @@ def case(random: Random, folder: Path) -> str:
     """One damaged table; "accepted", "fitted" or "refused"."""
     names = _written(random, folder)
     try:
-        kernels, attention, modules, networks = load_sets(folder, random.choice((None, *names)))
+        kernels, attention, modules, _, networks = load_sets(folder, random.choice((None, *names)))
         pooled = pool(kernels)
     except InputError as error:
         check_refusal(str(error))

@@ -1,6 +1,7 @@
 """Read tables of measurements, of kernels and of whole networks.
 
 measurement            one row of a table of kernels
+experts_measurement    one row of a table of mixtures of experts
 network_measurement    one row of a table of whole networks
 sanity_checks          rows that cannot be true
 exclusions             rows that are left out: their limit, and a summary of their reasons

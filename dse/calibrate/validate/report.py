@@ -18,6 +18,7 @@ SPLIT_TITLES = {
     "windows": "random halves, launches with a window shorter than their keys",
     "devices": "leave-one-device-out",
     "few": "five shapes of the device",
+    "experts": "mixtures of experts, predicted by plain products",
     "networks": "whole networks",
 }
 BRIEF_FIDELITIES: tuple[Fidelity, ...] = ("sol", "r3", "calibrated")  # those that differ where no kernel is bound by memory

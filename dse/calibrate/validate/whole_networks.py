@@ -26,13 +26,9 @@ from dse.calibrate.predictions import FIDELITIES
 from dse.calibrate.tables.measurement_set import load_device, memoize_by_name
 from dse.calibrate.tables.network_measurement import NetworkRow, read_network_rows
 from dse.calibrate.validate.comparison import Comparison
-from dse.model.efficiency.efficiency_file import available_kernels
-from dse.model.efficiency.fitted import select_for_variant
+from dse.calibrate.validate.predicted_layers import predict_layers
 from dse.model.efficiency.interval import network_interval, normal_samples
-from dse.model.executions import list_executions
 from dse.model.host_time import count_launches
-from dse.model.layer_times import latency_samples
-from dse.model.network_terms import efficiency_of, network_terms
 from dse.model.terms import compulsory_terms
 from dse.schema.accelerator import Accelerator
 from dse.schema.model_options import Fidelity, ModelOptions
@@ -100,11 +96,7 @@ class MeasuredNetwork:
         return self.predicted_latencies["calibrated"][0] <= self.host_time
 
     def _sample(self, fidelity: Fidelity, variant: Variant, dtype: OperandDtypes) -> Samples:
-        device = _with_constant_efficiencies(self.device, variant, dtype) if fidelity == "r3" else self.device
-        options = ModelOptions.model_validate({"fidelity": fidelity})
-        efficiency = efficiency_of(options, available_kernels(device, options))
-        terms = network_terms(device, variant, self.row.batch, dtype, options, efficiency)
-        latencies = latency_samples(terms, device, options).sum(axis=1)
+        latencies = predict_layers(self.device, variant, self.row.batch, dtype, fidelity).sum(axis=1)
         deviations = np.append(0.0, normal_samples("host"))[: len(latencies)]
         return np.maximum(latencies, self.host_time * np.exp(deviations * self.host_deviation))
 
@@ -118,19 +110,6 @@ def _with_expansion(device: Accelerator, row: NetworkRow) -> Accelerator:
         for name, run in description.runs.items():
             if window_cover(row.pattern, run.pattern) is not None and run.pattern.storage_pattern_for(row.pattern) is None:
                 data["units"][unit]["runs"][name]["expanded"] = row.expanded
-    return Accelerator.from_document(replace(device.document, data=data))
-
-
-def _with_constant_efficiencies(device: Accelerator, variant: Variant, dtypes: OperandDtypes) -> Accelerator:
-    """The device with an efficiency at each run: as described, else the mean of the kernel that `calibrated` selects first."""
-    data: Any = copy.deepcopy(device.document.data)
-    kernels = available_kernels(device, ModelOptions.model_validate({"fidelity": "calibrated"}))
-    for execution in list_executions(device, dtypes, "r3"):
-        run = data["units"][execution.unit].setdefault("runs", {}).setdefault(execution.run_name, {"pattern": "dense"})
-        if "efficiency" in run:
-            continue
-        selection = select_for_variant(execution, variant, device, dtypes, kernels)
-        run["efficiency"] = selection.kernels[0].constant / selection.slowdown_over_dense
     return Accelerator.from_document(replace(device.document, data=data))
 
 

@@ -6,6 +6,7 @@ the work of each term by the measured slowdown over the speed of light, and adds
 protocol            what every kind of efficiency does
 constant            constant efficiency: sol, r3 and capacity
 fitted              fitted efficiency: each layer under each execution is a launch of a fitted kernel
+launch_times        times of a launch of each layer by one kernel or another
 efficiency_file     files of fitted kernels: efficiencies.yaml, attention.yaml, and those of a user
 kernels/            kernels of matrix products
 attention/          kernels of fused attention
