@@ -8,7 +8,7 @@ import gzip
 import io
 import stat
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ _SHELL_PIPES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 Row = TypeVar("Row", bound=BaseModel)
 Lines = list[tuple[int, list[str]]]  # line number and cells
 TABLE_ENDINGS = (".csv", ".csv.gz")
+TIME_UNITS = ("s", "sec", "seconds", "us", "ns")  # in which other people's columns are named
 
 
 def table_name(path: Path) -> str:
@@ -184,9 +185,19 @@ def required_columns(model: type[BaseModel]) -> list[str]:
     return [name for name, field in model.model_fields.items() if field.is_required()]
 
 
+def _fix_column(name: str, columns: Iterable[str]) -> str:
+    """What to do about an unknown column: a time in another unit has to be converted, not only renamed."""
+    if not name:
+        return "remove the column without a name, such as the index of a data frame"
+    times = [column for column in columns if column.endswith("_ms")]
+    if name.rpartition("_")[2] in TIME_UNITS and times:
+        return f"convert the times to milliseconds, in a column such as '{times[0]}'"
+    return did_you_mean(name, columns)
+
+
 def _check_header(path: Path, header: list[str], model: type[BaseModel]) -> None:
     columns = model.model_fields
-    problems = [Problem(f"unknown column '{name}'", did_you_mean(name, columns), path, 1) for name in header if name not in columns]
+    problems = [Problem(f"unknown column '{name}'", _fix_column(name, columns), path, 1) for name in header if name not in columns]
     missing = [name for name in required_columns(model) if name not in header]
     problems += [Problem(f"column '{name}' is missing", f"add it; columns are: {','.join(columns)}", path, 1) for name in missing]
     repeated = [name for name in dict.fromkeys(header) if header.count(name) > 1]

@@ -18,6 +18,7 @@ from dse.plot.selection import Table, select_design, speedup_table
 from dse.sparsity.grammar import parse
 from dse.sweeping import provenance
 
+WIDEST_INTERVAL = 2  # end of an interval, over the largest speedup, up to which it is inside the frame
 LOG_SCALE_RATIO = 30  # ratio of the largest to the smallest speedup from which the axis is logarithmic
 
 
@@ -51,8 +52,9 @@ def _limit_axes(ax: Axes, rows: Table) -> None:
         ax.set_ylim(rows.speedup.min() / 1.3, 1.5 * largest)
         style.set_axis_unit(ax.yaxis, "", DisplayUnit("", 1.0))
     else:
-        ax.set_ylim(0, 1.15 * largest)
-    ax.set_xlim(max(rows.sparsity.min() - 0.1, 0), 1.02)
+        highest = rows.speedup_high.max() if "speedup_high" in rows else largest
+        ax.set_ylim(0, max(1.15 * largest, min(1.05 * highest, WIDEST_INTERVAL * largest)))
+    ax.set_xlim(max(rows.sparsity.min() - 0.1, -0.03), 1.02)
 
 
 def draw_panel(ax: Axes, rows: Table, styles: style.CurveStyles) -> list[Label]:

@@ -81,7 +81,7 @@ def _marker_names(rows: Table) -> list[Name]:
     columns = {"device": rows.device, "library": library, "family": rows.family, "kernel": rows.kernel, "dtype": rows.dtype}
     colour = next((name for name, column in columns.items() if 1 < column.nunique() <= MAX_COLOURS), None)
     if colour is None:
-        return [(ALL, "")] * len(rows)
+        return [(rows.kernel.iloc[0] if rows.kernel.nunique() == 1 else ALL, "")] * len(rows)
     colours = columns.pop(colour)
     pairs = [list(zip(colours, column, strict=True)) for column in columns.values() if column.nunique() <= MAX_MARKERS]
     few = [[(each, "") for each in colours], *(names for names in pairs if len(set(names)) <= MAX_NAMES)]

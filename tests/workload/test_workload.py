@@ -85,6 +85,7 @@ def test_a_variant_without_an_accuracy_says_so(net):
         ("variants/pruned.csv", "stem,4704", "stam,4704", ":2: layer: unknown layer 'stam'; did you mean 'stem'?"),
         ("variants/pruned.csv", "0.9,stem,941", "0.9,wide,941", ":5: layer: layer 'wide' is given twice in one variant; keep one row"),
         ("variants/pruned.csv", "wide,8388608\nblocky", "wide,8388609\nblocky", ":6: nnz: 8.38861e+06 nonzeros are more than 2:4 allows; write at most 8.38861e+06"),
+        ("variants/pruned.csv", "pattern,sparsity", "pattern,", ":1: unknown column ''; remove the column without a name, such as the index of a data frame"),
         ("variants/pruned.csv", "pattern,sparsity", "pattern,sparsty", ":1: unknown column 'sparsty'; did you mean 'sparsity'?"),
         ("variants/pruned.csv", "unstructured,0.5,stem", "5:4,0.5,stem", ":2: pattern: '5:4' keeps 5 of 4, which is impossible; write N:M with N <= M, as in '4:5'"),
         ("layers.csv", "head,gemm,1000", "wide,gemm,1000", ":6: layer 'wide' is given twice; rename one (the first is on line 3)"),

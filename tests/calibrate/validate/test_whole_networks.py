@@ -272,3 +272,21 @@ def test_networks_in_vllm_within_their_stated_errors():
     assert len(errors) == len(times) == 23
     assert np.mean(np.abs(errors)) < 0.05
     assert np.mean(np.abs(times)) < 0.1
+
+
+def test_kernels_of_the_folder_that_predict_no_network_are_named(tmp_path, capsys):
+    """Networks are predicted by the efficiencies that their accelerator names, not by other tables of the folder."""
+    write(tmp_path, ROW)
+    kernels = "device,kernel,release,pattern,dtype,m,k,n,time_ms,source\n"
+    rows = [f"a100-sxm4-80gb,mine,1,dense,bf16,{m},1024,1024,{0.01 + m / 1e5},a test\n" for m in (256, 512, 1024, 2048, 4096)]
+    (tmp_path / "kernels.csv").write_text(kernels + "".join(rows))
+    entry.main(["validate", "--data", str(tmp_path), "--brief"])
+    assert "networks on 'a100-sxm4-80gb' are predicted by the kernels that ship" in capsys.readouterr().out
+    entry.main(["validate", "networks", "--data", str(tmp_path), "--brief"])
+    assert "kernels that ship" not in capsys.readouterr().out
+
+
+def test_a_time_in_another_unit_is_converted_and_not_renamed(tmp_path, capsys):
+    (tmp_path / "kernels.csv").write_text("device,kernel,pattern,dtype,m,k,n,time_us,source\na,b,dense,fp16,1,1,1,1,a test\n")
+    assert entry.main(["validate", "--data", str(tmp_path)]) == 2
+    assert "unknown column 'time_us'; convert the times to milliseconds, in a column such as 'time_ms'" in capsys.readouterr().err
