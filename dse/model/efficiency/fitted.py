@@ -191,19 +191,11 @@ def _execution_efficiency(
     launches = _launches(terms, number, accelerator, described, variant, dtype, selection)
     products = _products_of_launch(layers, variant)
     passes = 2 if execution.expansion == "in_memory" else 1  # launches: that of the activation pass, and that of the kernel
-    moved, rates, nearest = terms.traffic[:, number, 0] * products, launches.rates, selection.nearest_index(launches.density, launches.n)
-    kernels = selection.kernels[: nearest.max() + 1]
-    times = LaunchTimes(
-        np.choose(nearest, [kernel.model.time_components(launches, moved) for kernel in kernels]),
-        np.choose(nearest, [selection.sample_time_factors(n, launches, moved) for n in range(len(kernels))])
-        if with_samples
-        else np.ones((3, 1, len(layers))),
-        np.array([selection.label(n) for n in range(len(selection.kernels))], object)[nearest],
-    )
+    moved, rates = terms.traffic[:, number, 0] * products, launches.rates
+    times = _launch_times(layers, launches, moved, selection, with_samples)
     if selection.wider is not None:
         wider = _wider_times(selection.wider, launches, moved, accelerator, described, execution, with_samples)
         times = times.or_faster(wider, layers.kind == "conv")
-    times = times.with_deviation("experts", np.where(layers.experts > 1, EXPERTS_DEVIATION, 0.0))
     launch, unit, memory = times.components
     slowdown = np.ones((len(layers), TRAFFIC + terms.traffic.shape[2]))
     slowdown[:, FLOP_TERMS] = _slowdown(unit, rates.peak, launches.flops)[:, None]
@@ -221,6 +213,20 @@ def _execution_efficiency(
     has_work = (terms.work[:, number] > 0).any(axis=1)  # a row of parameters has none
     samples = np.maximum(slowdown * by_term, 1 / rates.max_clock)  # none is faster than at the highest clock
     return _ExecutionEfficiency(samples, np.where(has_work, passes * launch * of_launch / products, 0.0), times.names)
+
+
+def _launch_times(
+    layers: LayerArrays, launches: KernelLaunches, moved_bytes: PerLaunch, selection: KernelSelection, with_samples: bool
+) -> LaunchTimes:
+    """The times of each layer by the selected kernel of the nearest density."""
+    nearest = selection.nearest_index(launches.density, launches.n)
+    kernels = selection.kernels[: nearest.max() + 1]
+    components = np.choose(nearest, [kernel.model.time_components(launches, moved_bytes) for kernel in kernels])
+    factors = np.ones((3, 1, len(layers)))
+    if with_samples:
+        factors = np.choose(nearest, [selection.sample_time_factors(n, launches, moved_bytes) for n in range(len(kernels))])
+    names = np.array([selection.label(n) for n in range(len(selection.kernels))], object)[nearest]
+    return LaunchTimes(components, factors, names).with_deviation("experts", np.where(layers.experts > 1, EXPERTS_DEVIATION, 0.0))
 
 
 def _wider_times(
