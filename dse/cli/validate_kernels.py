@@ -67,7 +67,7 @@ def execute(options: Namespace) -> tuple[str, bool]:
     if options.json:
         return _format_json(rows, notes_by_kind, failures, comparisons, crossovers), not failures
     format_table = report.format_brief_table if options.brief else report.format_table
-    notes = [f"{each.name}: {each.host}" for each in networks if each.host] + _list_kernels_not_used(loaded)
+    notes = [f"{each.name}: {each.host}" for each in networks if each.host] + _list_kernels_not_used(loaded, options.data)
     notes += [f"not predicted: {reason}" for reason in unpredicted]
     notes += [f"times that fall: {note}" for note in notes_by_kind["times_that_fall"]]
     notes += [f"calibrated is not better than sol: {failure}" for failure in failures]
@@ -140,8 +140,10 @@ def _draw_figures(comparisons: Sequence[Comparison], folder: Path) -> None:
         save_figure(*validation.draw_figure(of_set), folder / name)
 
 
-def _list_kernels_not_used(loaded: LoadedSets) -> list[str]:
-    """A note for each device whose networks are predicted without the kernels of the same folder."""
+def _list_kernels_not_used(loaded: LoadedSets, folder: Path | None) -> list[str]:
+    """A note for each device whose networks are predicted without the kernels of the same folder, unless these ship."""
+    if folder is None or not folder.exists():
+        return []
     of_networks = {network.device.name: network.device for each in loaded.networks for network in each.networks}
     of_kernels = {row.device for each in loaded.products for row in each.rows}
     unnamed = sorted(name for name, device in of_networks.items() if name in of_kernels and device.efficiencies is None)
