@@ -74,7 +74,8 @@ def test_no_shipped_device_takes_more_than_its_power(name):
         try:
             layers = dse.evaluate(device, "llama-2-7b", 8, dtype, fidelity="calibrated")
         except InputError as error:
-            assert "no kernel was measured" in str(error)
+            if "no kernel was measured" not in str(error):
+                raise
             continue
         if "power limits this network" in layers.attrs.get("notes", ""):
             assert average_power(layers) == pytest.approx(limit, rel=1e-9)
