@@ -162,7 +162,10 @@ class MixtureEvaluator:
         return add_waits(latencies, None if layers.terms.host is None else layers.terms.host.take(layers.kind))
 
     def _energies(self, side: Side, layers: DistinctLayers, values: Mapping[str, np.ndarray], mixtures: int) -> MixtureLayers:
-        """Energy of each layer, its share of the static energy included. Parts of a fidelity have no limit: what they lack are times."""
+        """Energy of each layer, its share of the static energy included.
+
+        Under `calibrated` the stated power limits it, but not where parts of the fidelity are taken away: the times are then too short.
+        """
         design = _design(side, {})
         check_process(design)
         rates = _inverse_rates(layers.terms, side, values, mixtures)
